@@ -1,0 +1,169 @@
+"""What every typed input file has in common: strict models, and YAML with overrides and provenance.
+
+Configuration precedence, lowest first: defaults, file, ``--set key=value``. The source of each
+effective value is kept (``Loaded.sources``), so that a run can say where a number came from.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Generic, TypeVar
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from rbx.errors import ConfigError
+
+PositiveFloat = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+NonNegativeFloat = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+UnitFloat = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
+PositiveInt = Annotated[int, Field(gt=0)]
+NonNegativeInt = Annotated[int, Field(ge=0)]
+
+
+class StrictModel(BaseModel):
+    """A frozen model that refuses unknown keys, NaN and infinity."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+M = TypeVar("M", bound=StrictModel)
+
+
+@dataclass(frozen=True)
+class Loaded(Generic[M]):
+    """A validated file: the model, where it lies, and the source of each effective value.
+
+    ``sources`` maps dotted keys to ``"default"``, ``"file"`` or ``"--set"``.
+    """
+
+    value: M
+    path: Path
+    sources: dict[str, str]
+
+
+class _StrictLoader(yaml.SafeLoader):
+    """YAML that refuses a key given twice; plain PyYAML keeps the last one silently."""
+
+
+def _mapping_without_duplicates(loader: _StrictLoader, node: yaml.MappingNode) -> dict[Any, Any]:
+    seen: set[Any] = set()
+    for key_node, _ in node.value:
+        key = loader.construct_object(key_node, deep=True)  # type: ignore[no-untyped-call]
+        if isinstance(key, (str, int, float)) and key in seen:
+            raise yaml.constructor.ConstructorError(
+                None, None, f"key {key!r} is given twice", key_node.start_mark
+            )
+        if isinstance(key, (str, int, float)):
+            seen.add(key)
+    return loader.construct_mapping(node, deep=True)
+
+
+_StrictLoader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _mapping_without_duplicates)
+
+
+def read_yaml(path: Path) -> dict[str, Any]:
+    """Read one YAML mapping; every failure is a ``ConfigError`` naming the file and line."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise ConfigError(f"{path}: no such file") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: can't be read: {error}") from None
+    try:
+        data = yaml.load(text, Loader=_StrictLoader)
+    except yaml.YAMLError as error:
+        raise ConfigError(f"{path}: not valid YAML: {error}") from None
+    if not isinstance(data, dict):
+        raise ConfigError(f"{path}: expected a mapping of keys at the top level")
+    return data
+
+
+def apply_overrides(data: dict[str, Any], overrides: list[str]) -> list[str]:
+    """Set dotted keys in ``data`` from ``key=value`` strings (values are YAML); returns the keys set."""
+    keys: list[str] = []
+    for item in overrides:
+        key, sign, raw = item.partition("=")
+        if not sign or not key.strip():
+            raise ConfigError(f"--set {item!r}: expected key=value, such as workload.seeds=[0,1]")
+        try:
+            value = yaml.load(raw, Loader=_StrictLoader)
+        except yaml.YAMLError as error:
+            raise ConfigError(f"--set {item!r}: the value is not valid YAML: {error}") from None
+        _set_dotted(data, key.strip().split("."), value, item)
+        keys.append(key.strip())
+    return keys
+
+
+def _set_dotted(data: dict[str, Any], parts: list[str], value: Any, item: str) -> None:
+    node: Any = data
+    for part in parts[:-1]:
+        if isinstance(node, list):
+            node = node[_list_index(node, part, item)]
+            continue
+        node = node.setdefault(part, {})
+        if not isinstance(node, (dict, list)):
+            raise ConfigError(f"--set {item!r}: {part!r} is not a mapping or a list")
+    if isinstance(node, list):
+        node[_list_index(node, parts[-1], item)] = value
+    else:
+        node[parts[-1]] = value
+
+
+def _list_index(node: list[Any], part: str, item: str) -> int:
+    if not part.isdigit() or int(part) >= len(node):
+        raise ConfigError(f"--set {item!r}: {part!r} is not an index of a list of {len(node)}")
+    return int(part)
+
+
+def load(model: type[M], path: Path, overrides: list[str] | None = None) -> Loaded[M]:
+    """Read, override and validate one file as a whole; all faults are reported at once."""
+    data = read_yaml(path)
+    from_file = set(flatten(data))
+    set_keys = apply_overrides(data, overrides or [])
+    value = parse(model, data, where=str(path))
+    sources = {
+        key: _source_of(key, from_file, set_keys) for key in flatten(value.model_dump(mode="json"))
+    }
+    return Loaded(value=value, path=path, sources=sources)
+
+
+def parse(model: type[M], data: dict[str, Any], *, where: str) -> M:
+    """Validate a mapping; every fault is listed with its key."""
+    try:
+        return model.model_validate(data)
+    except ValidationError as error:
+        lines = [
+            f"  {'.'.join(str(part) for part in fault['loc']) or '(top)'}: {fault['msg']}"
+            for fault in error.errors()
+        ]
+        raise ConfigError(f"{where}: {len(lines)} fault(s)\n" + "\n".join(lines)) from None
+
+
+def _source_of(key: str, from_file: set[str], set_keys: list[str]) -> str:
+    if any(key == item or key.startswith(item + ".") for item in set_keys):
+        return "--set"
+    return "file" if any(key == item or item.startswith(key + ".") for item in from_file) else "default"
+
+
+def flatten(data: Any, prefix: str = "") -> dict[str, Any]:
+    """Dotted keys of a nested mapping; lists are indexed, empty containers are leaves."""
+    if isinstance(data, dict) and data:
+        items = [(str(key), value) for key, value in data.items()]
+    elif isinstance(data, list) and data:
+        items = [(str(index), value) for index, value in enumerate(data)]
+    else:
+        return {prefix: data}
+    flat: dict[str, Any] = {}
+    for key, value in items:
+        flat.update(flatten(value, f"{prefix}.{key}" if prefix else key))
+    return flat
+
+
+def digest(data: Any) -> str:
+    """SHA-256 of the canonical JSON of ``data``: the identity of a configuration."""
+    canonical = json.dumps(data, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(canonical.encode()).hexdigest()

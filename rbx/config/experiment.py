@@ -1,0 +1,185 @@
+"""The experiment file of ``rbx sweep``: grid, bundle, pool, workload, scheduler and policies."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field, field_validator, model_validator
+
+from rbx.config.base import (
+    Loaded,
+    NonNegativeFloat,
+    NonNegativeInt,
+    PositiveFloat,
+    PositiveInt,
+    StrictModel,
+    UnitFloat,
+    load,
+)
+from rbx.config.policy import PolicySpec
+
+
+class PoissonArrivals(StrictModel):
+    """Independent exponential gaps."""
+
+    kind: Literal["poisson"] = "poisson"
+
+
+class ConstantArrivals(StrictModel):
+    """Equal gaps of 1/λ."""
+
+    kind: Literal["constant"]
+
+
+class GammaArrivals(StrictModel):
+    """Gamma gaps of shape ``burstiness``: 1 is Poisson, below 1 bursty (vLLM's definition)."""
+
+    kind: Literal["gamma"]
+    burstiness: PositiveFloat
+
+
+class SquareArrivals(StrictModel):
+    """Poisson whose rate alternates low, high; each phase lasts ``phase_s``; λ is the mean rate.
+
+    ``low_over_mean`` is the low rate as a fraction of λ; the high rate follows from the mean.
+    """
+
+    kind: Literal["square"]
+    low_over_mean: Annotated[float, Field(ge=0, lt=1)]
+    phase_s: PositiveFloat = 30.0
+
+
+class TraceArrivals(StrictModel):
+    """Arrival times of a trace file, rescaled in time to λ; lengths of the trace are not used."""
+
+    kind: Literal["trace"]
+    path: Path
+    format: Literal["azure", "mooncake"]
+
+
+Arrivals = Annotated[
+    PoissonArrivals | ConstantArrivals | GammaArrivals | SquareArrivals | TraceArrivals,
+    Field(discriminator="kind"),
+]
+
+
+class Slo(StrictModel):
+    """Targets that a request meets or misses; a missing one is not judged."""
+
+    ttft_s: PositiveFloat | None = None
+    e2e_s: PositiveFloat | None = None
+
+
+class Budget(StrictModel):
+    """A share of the requests carries a budget drawn uniformly between two bounds, in USD."""
+
+    share: UnitFloat
+    low_usd: PositiveFloat
+    high_usd: PositiveFloat
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Budget:
+        if self.high_usd < self.low_usd:
+            raise ValueError("high_usd lies below low_usd")
+        return self
+
+
+class Workload(StrictModel):
+    """Which prompts arrive, when, how often and under which targets.
+
+    Rates are given either in requests per second (``rates_per_s``) or as fractions of the pool's
+    measured capacity (``loads``; see ``rbx.sweep.capacity``).
+    """
+
+    split: Literal["test", "train", "all"] = "test"
+    metric: str = "quality"
+    n_requests: PositiveInt | None = None
+    arrivals: Arrivals = PoissonArrivals()
+    rates_per_s: tuple[PositiveFloat, ...] = ()
+    loads: tuple[PositiveFloat, ...] = ()
+    seeds: tuple[NonNegativeInt, ...] = (0,)
+    max_output_tokens: PositiveInt = 4096
+    slo: Slo = Slo()
+    budget: Budget | None = None
+
+    @field_validator("rates_per_s", "loads", "seeds")
+    @classmethod
+    def _no_repeats(cls, values: tuple[float, ...]) -> tuple[float, ...]:
+        if len(set(values)) != len(values):
+            raise ValueError("a value is given twice")
+        return values
+
+    @model_validator(mode="after")
+    def _one_kind_of_rate(self) -> Workload:
+        if bool(self.rates_per_s) == bool(self.loads):
+            raise ValueError("give either rates_per_s or loads")
+        if not self.seeds:
+            raise ValueError("seeds is empty")
+        return self
+
+
+class Batching(StrictModel):
+    """When a batch of waiting requests is closed.
+
+    ``adaptive`` follows the share of busy instances: below 0.3 → 4 requests / 50 ms, below 0.7 →
+    16 / 100 ms, else 32 / 200 ms. ``fixed`` keeps ``max_size`` and ``window_s``. ``eager`` closes
+    at once while no decision is under way and nothing is busy.
+    """
+
+    mode: Literal["adaptive", "fixed"] = "adaptive"
+    max_size: PositiveInt = 4
+    window_s: NonNegativeFloat = 0.05
+    eager: bool = False
+
+
+class DecisionCost(StrictModel):
+    """Simulated time of one batch's decision: fixed + per request + encoder time, in seconds.
+
+    The encoder's share is ``encode_s_per_request + encode_s_per_token · tokens`` of each request of
+    the batch. Defaults were measured with ``rbx bench decision-cost``; results never depend on how
+    busy the machine of the sweep was. ``null`` fields take the figures of the bundle's encoder.
+    """
+
+    fixed_s: NonNegativeFloat = 0.0005
+    per_request_s: NonNegativeFloat = 0.0003
+    encode_s_per_request: NonNegativeFloat | None = None
+    encode_s_per_token: NonNegativeFloat | None = None
+
+
+class Telemetry(StrictModel):
+    """How the scheduler sees the pool: age of the newest snapshot is at most ``period_s``.
+
+    0 reads every instance at each decision, as RouteBalance does; a positive period scrapes on a
+    clock and decides on what the last scrape showed.
+    """
+
+    period_s: NonNegativeFloat = 0.0
+
+
+class SchedulerConfig(StrictModel):
+    """The runtime around a policy."""
+
+    batching: Batching = Batching()
+    order: Literal["lpt", "fifo"] = "lpt"
+    decision_cost: DecisionCost = DecisionCost()
+    telemetry: Telemetry = Telemetry()
+    network_s: NonNegativeFloat = 0.001
+
+
+class Experiment(StrictModel):
+    """A grid of cells: every policy × rate × seed on one pool, grid and bundle."""
+
+    name: str = Field(min_length=1, pattern=r"^[A-Za-z0-9._-]+$")
+    grid: Path
+    bundle: Path
+    pool: Path
+    engine: Literal["sim"] = "sim"
+    workload: Workload
+    scheduler: SchedulerConfig = SchedulerConfig()
+    policies: tuple[PolicySpec, ...] = Field(min_length=1)
+
+
+def load_experiment(path: Path, overrides: list[str] | None = None) -> Loaded[Experiment]:
+    """Read and validate an experiment file; raises ``ConfigError`` with every fault."""
+    return load(Experiment, path, overrides)

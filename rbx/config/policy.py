@@ -1,0 +1,191 @@
+"""Policies as they stand in an experiment file, and their expansion into single policies.
+
+A *fused* policy picks the instance; a *routed* policy is a router (picks the model) and a
+dispatcher (picks the replica). List-valued fields multiply: one entry may stand for many cells.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Annotated, Literal
+
+from pydantic import Field, field_validator
+
+from rbx.config.base import NonNegativeFloat, StrictModel
+
+Dispatch = Literal["round-robin", "shortest-queue", "random"]
+LatencySource = Literal["xgboost", "prior"]
+
+WEIGHT_LISTS: dict[str, tuple[tuple[float, float, float], ...]] = {
+    # The first five are published with RouteBalance; the other eleven complete a spread of the
+    # simplex (the paper's own list is not recoverable). Order: quality, latency, cost.
+    "paper-16": (
+        (1 / 3, 1 / 3, 1 / 3),
+        (0.8, 0.1, 0.1),
+        (0.1, 0.8, 0.1),
+        (0.1, 0.1, 0.8),
+        (0.5, 0.3, 0.2),
+        (1.0, 0.0, 0.0),
+        (0.0, 1.0, 0.0),
+        (0.0, 0.0, 1.0),
+        (0.9, 0.05, 0.05),
+        (0.7, 0.15, 0.15),
+        (0.6, 0.2, 0.2),
+        (0.5, 0.5, 0.0),
+        (0.5, 0.0, 0.5),
+        (0.0, 0.5, 0.5),
+        (0.4, 0.4, 0.2),
+        (0.2, 0.4, 0.4),
+    ),
+}
+
+Weights = tuple[NonNegativeFloat, NonNegativeFloat, NonNegativeFloat]
+
+
+class Single(StrictModel):
+    """One policy with no lists left; ``label`` names it in tables and figures."""
+
+    @property
+    def label(self) -> str:
+        """Short unique name."""
+        raise NotImplementedError
+
+
+class RouteBalancePolicy(Single):
+    """Eq. 1 and Algorithm 1 of arXiv 2606.17949 with one weight tuple."""
+
+    kind: Literal["routebalance"] = "routebalance"
+    weights: Weights
+    quality: Literal["raw", "minmax"] = "raw"
+    latency: LatencySource = "xgboost"
+
+    @property
+    def label(self) -> str:
+        """``rb q0.80 l0.10 c0.10`` and what departs from the defaults."""
+        q, latency, cost = self.weights
+        extra = "" if self.quality == "raw" else f" {self.quality}"
+        extra += "" if self.latency == "xgboost" else f" {self.latency}"
+        return f"rb q{q:.2f} l{latency:.2f} c{cost:.2f}{extra}"
+
+
+class RoutedPolicy(Single):
+    """A router and a dispatcher; ``passthrough`` lets the dispatcher choose over all instances."""
+
+    kind: Literal["routed"] = "routed"
+    router: Literal["passthrough", "always", "random", "mix"]
+    dispatch: Dispatch
+    model: str | None = None
+    shares: dict[str, NonNegativeFloat] | None = None
+
+    @property
+    def label(self) -> str:
+        """``passthrough/random`` or ``always:MODEL/shortest-queue``."""
+        router = f"always:{self.model}" if self.router == "always" else self.router
+        if self.router == "mix" and self.shares:
+            total = sum(self.shares.values())
+            router += ":" + ",".join(f"{m}={100 * s / total:.0f}%" for m, s in self.shares.items())
+        return f"{router}/{self.dispatch}"
+
+
+class RouteBalanceSpec(StrictModel):
+    """``weights`` is a list of (quality, latency, cost) tuples, or the name of a known list."""
+
+    kind: Literal["routebalance"]
+    weights: tuple[Weights, ...] | str
+    quality: tuple[Literal["raw", "minmax"], ...] = ("raw",)
+    latency: tuple[LatencySource, ...] = ("xgboost",)
+
+    @field_validator("weights")
+    @classmethod
+    def _on_the_simplex(cls, value: tuple[Weights, ...] | str) -> tuple[Weights, ...] | str:
+        if isinstance(value, str):
+            if value not in WEIGHT_LISTS:
+                raise ValueError(f"unknown weight list {value!r}; known: {', '.join(WEIGHT_LISTS)}")
+            return value
+        if not value:
+            raise ValueError("no weight tuple given")
+        for weights in value:
+            # 0.33/0.33/0.33 is a common way to write thirds, so two decimals must pass.
+            if not math.isclose(sum(weights), 1.0, abs_tol=0.0101):
+                raise ValueError(f"weights {list(weights)} sum to {sum(weights):g}, not to 1")
+        return value
+
+    def expand(self, models: tuple[str, ...]) -> Iterator[RouteBalancePolicy]:
+        """Every combination of weights, quality scale and latency source."""
+        tuples = WEIGHT_LISTS[self.weights] if isinstance(self.weights, str) else self.weights
+        for quality in self.quality:
+            for latency in self.latency:
+                for weights in tuples:
+                    total = sum(weights)
+                    q, lat, cost = (weight / total for weight in weights)
+                    yield RouteBalancePolicy(weights=(q, lat, cost), quality=quality, latency=latency)
+
+
+class PassthroughSpec(StrictModel):
+    """No router: the dispatcher picks among all instances."""
+
+    kind: Literal["passthrough"]
+    dispatch: tuple[Dispatch, ...] = ("round-robin", "shortest-queue", "random")
+
+    def expand(self, models: tuple[str, ...]) -> Iterator[RoutedPolicy]:
+        """One policy a dispatcher."""
+        for dispatch in self.dispatch:
+            yield RoutedPolicy(router="passthrough", dispatch=dispatch)
+
+
+class AlwaysSpec(StrictModel):
+    """Every request to one model; ``"*"`` stands for each model of the pool in turn."""
+
+    kind: Literal["always"]
+    model: str = Field(min_length=1)
+    dispatch: tuple[Dispatch, ...] = ("shortest-queue",)
+
+    def expand(self, models: tuple[str, ...]) -> Iterator[RoutedPolicy]:
+        """One policy a model and dispatcher; an unknown model is refused."""
+        if self.model != "*" and self.model not in models:
+            raise ValueError(f"always: the pool has no model {self.model!r}; it has {', '.join(models)}")
+        for model in models if self.model == "*" else (self.model,):
+            for dispatch in self.dispatch:
+                yield RoutedPolicy(router="always", dispatch=dispatch, model=model)
+
+
+class RandomSpec(StrictModel):
+    """A model drawn uniformly for each request, blind to the prompt."""
+
+    kind: Literal["random"]
+    dispatch: tuple[Dispatch, ...] = ("shortest-queue",)
+
+    def expand(self, models: tuple[str, ...]) -> Iterator[RoutedPolicy]:
+        """One policy a dispatcher."""
+        for dispatch in self.dispatch:
+            yield RoutedPolicy(router="random", dispatch=dispatch)
+
+
+class MixSpec(StrictModel):
+    """A model drawn with fixed shares for each request, blind to the prompt."""
+
+    kind: Literal["mix"]
+    shares: dict[str, NonNegativeFloat]
+    dispatch: tuple[Dispatch, ...] = ("shortest-queue",)
+
+    @field_validator("shares")
+    @classmethod
+    def _some_share(cls, shares: dict[str, float]) -> dict[str, float]:
+        if sum(shares.values()) <= 0:
+            raise ValueError("shares sum to zero")
+        return shares
+
+    def expand(self, models: tuple[str, ...]) -> Iterator[RoutedPolicy]:
+        """One policy a dispatcher; shares of unknown models are refused."""
+        unknown = [model for model in self.shares if model not in models]
+        if unknown:
+            raise ValueError(f"mix: the pool has no model {', '.join(unknown)}")
+        for dispatch in self.dispatch:
+            yield RoutedPolicy(router="mix", dispatch=dispatch, shares=self.shares)
+
+
+SinglePolicy = Annotated[RouteBalancePolicy | RoutedPolicy, Field(discriminator="kind")]
+PolicySpec = Annotated[
+    RouteBalanceSpec | PassthroughSpec | AlwaysSpec | RandomSpec | MixSpec, Field(discriminator="kind")
+]

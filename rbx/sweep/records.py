@@ -1,0 +1,56 @@
+"""The record of one request in one cell: everything that happened to it, and why.
+
+Times are seconds from the start of the cell. Statuses: ``ok``, ``error``, ``timeout``,
+``cancelled``, ``not_sent``. Conservation: scheduled = sent + not_sent and
+sent = ok + error + timeout + cancelled.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+_TEXT = pa.dictionary(pa.int32(), pa.string())
+
+RECORDS = pa.schema(
+    [
+        ("cell_id", _TEXT),
+        ("request", pa.int32()),  # position in the workload; the same for every policy
+        ("prompt_id", pa.string()),
+        ("attempt", pa.int8()),
+        ("scheduled_s", pa.float64()),
+        ("sent_s", pa.float64()),
+        ("decided_s", pa.float64()),
+        ("dispatched_s", pa.float64()),
+        ("first_token_s", pa.float64()),  # null unless a token arrived
+        ("done_s", pa.float64()),
+        ("status", _TEXT),
+        ("instance", _TEXT),
+        ("tier", _TEXT),
+        ("model", _TEXT),
+        ("input_tokens", pa.int32()),
+        ("output_tokens", pa.int32()),
+        ("tokens_source", _TEXT),  # grid | usage | recount | chunks
+        ("max_tokens", pa.int32()),
+        ("predicted_quality", pa.float32()),
+        ("predicted_length_tokens", pa.float32()),
+        ("predicted_latency_s", pa.float32()),
+        ("quality", pa.float64()),  # null with a status; zero is a score
+        ("quality_source", _TEXT),  # lookup | judged
+        ("quality_status", _TEXT),  # ok | missing | truncated
+        ("cost_usd", pa.float64()),
+        ("budget_usd", pa.float64()),
+        ("exhausted", pa.bool_()),
+        ("slo_met", pa.bool_()),  # null where the workload has no target
+        ("batch_wait_s", pa.float32()),
+        ("encode_s", pa.float32()),
+        ("score_s", pa.float32()),
+        ("batch_id", pa.int32()),
+        ("batch_size", pa.int16()),
+        ("decision_mode", _TEXT),  # policy | fallback
+        ("config_version", pa.int32()),
+        ("telemetry_age_s", pa.float32()),
+        ("preemptions", pa.int16()),
+    ]
+)
+
+STATUSES = ("ok", "error", "timeout", "cancelled", "not_sent")
