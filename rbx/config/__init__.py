@@ -1,0 +1,1 @@
+"""Typed input files: pool, experiment, policy."""

@@ -52,7 +52,7 @@ class _StrictLoader(yaml.SafeLoader):
 def _mapping_without_duplicates(loader: _StrictLoader, node: yaml.MappingNode) -> dict[Any, Any]:
     seen: set[Any] = set()
     for key_node, _ in node.value:
-        key = loader.construct_object(key_node, deep=True)  # type: ignore[no-untyped-call]
+        key = loader.construct_object(key_node, deep=True)
         if isinstance(key, (str, int, float)) and key in seen:
             raise yaml.constructor.ConstructorError(
                 None, None, f"key {key!r} is given twice", key_node.start_mark
@@ -125,9 +125,7 @@ def load(model: type[M], path: Path, overrides: list[str] | None = None) -> Load
     from_file = set(flatten(data))
     set_keys = apply_overrides(data, overrides or [])
     value = parse(model, data, where=str(path))
-    sources = {
-        key: _source_of(key, from_file, set_keys) for key in flatten(value.model_dump(mode="json"))
-    }
+    sources = {key: _source_of(key, from_file, set_keys) for key in flatten(value.model_dump(mode="json"))}
     return Loaded(value=value, path=path, sources=sources)
 
 

@@ -1,0 +1,1 @@
+"""Decisions, pure: pool state, objective, assignment, routers, dispatchers."""

@@ -1,0 +1,54 @@
+"""What every kernel asks of a candidate instance: room for the prompt, cap, tie-break, booking."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from rbx.policy.pool_state import PoolShape, PoolState
+
+
+@njit(cache=True)
+def can_hold(i: int, input_tokens: int, shape: PoolShape, state: PoolState) -> bool:
+    """Alive, and the context leaves room for at least one output token."""
+    return bool(state.alive[i]) and input_tokens + 1 <= shape.max_model_len[i]
+
+
+@njit(cache=True)
+def breaks_tie(i: int, best: int, state: PoolState) -> bool:
+    """Whether ``i`` goes before an equally good ``best``: shorter queue, then least recently used."""
+    queue = state.running[i] + state.waiting[i]
+    best_queue = state.running[best] + state.waiting[best]
+    if queue != best_queue:
+        return bool(queue < best_queue)
+    return bool(state.last_used[i] < state.last_used[best])
+
+
+@njit(cache=True)
+def book(
+    i: int, input_tokens: int, length_tokens: float, sequence: int, shape: PoolShape, state: PoolState
+) -> None:
+    """Dead reckoning (design §5): one more request on ``i``, running if a slot is free, else waiting."""
+    if state.running[i] < shape.max_num_seqs[i] and state.waiting[i] == 0:
+        state.running[i] += 1
+    else:
+        state.waiting[i] += 1
+    state.pending_prefill_tokens[i] += input_tokens
+    state.pending_decode_tokens[i] += length_tokens
+    state.last_used[i] = sequence
+
+
+@njit(cache=True)
+def cap_output(i: int, input_tokens: int, max_tokens: int, budget_usd: float, shape: PoolShape) -> int:
+    """Largest output that request, context length and budget allow on ``i``; at least 1.
+
+    Budget clamp: max(1, ⌊(b − input cost) / c_out⌋). The quotient is nudged up by 1e-9 relative,
+    since (n·c)/c may come out just below n.
+    """
+    cap = min(max_tokens, shape.max_model_len[i] - input_tokens)
+    price_out = shape.price_out_usd[i]
+    if np.isfinite(budget_usd) and price_out > 0.0:
+        left = (budget_usd - input_tokens * shape.price_in_usd[i]) / price_out
+        # Compared as floats first: a huge budget over a tiny price does not fit an integer.
+        cap = int(min(float(cap), np.floor(max(left, 0.0) * (1.0 + 1e-9))))
+    return max(1, cap)

@@ -1,0 +1,44 @@
+"""Requests as a policy sees them: the oracle boundary.
+
+``RequestTable`` has no field for a true output length or a label, so no policy can read one; what a
+policy knows of the answer is what the heads predicted.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rbx.errors import ConfigError
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+
+class RequestTable(NamedTuple):
+    """Columns of N requests; M models in the order of the pool. A tuple, so that kernels take it whole.
+
+    ``input_tokens``, ``max_tokens`` (N,); ``budget_usd`` (N,), infinite where there is none;
+    ``quality`` and ``length_tokens`` (N, M): predictions. Predicted lengths are at least one token.
+    """
+
+    input_tokens: Ints
+    max_tokens: Ints
+    budget_usd: Floats
+    quality: Floats
+    length_tokens: Floats
+
+    def checked(self) -> RequestTable:
+        """Itself; raises ``ConfigError`` on what would poison every later decision."""
+        for name in ("quality", "length_tokens"):
+            if not np.isfinite(getattr(self, name)).all():
+                raise ConfigError(f"request table: {name} holds NaN or infinity")
+        if (self.length_tokens < 1).any():
+            raise ConfigError("request table: a predicted length lies below one token")
+        if (self.input_tokens < 0).any() or (self.max_tokens < 1).any():
+            raise ConfigError("request table: negative input_tokens or max_tokens below 1")
+        if np.isnan(self.budget_usd).any():
+            raise ConfigError("request table: a budget is NaN; no budget is infinity")
+        return self

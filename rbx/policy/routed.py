@@ -1,0 +1,54 @@
+"""A routed policy: a router picks the model, a dispatcher the replica."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rbx.config.policy import Dispatch
+from rbx.engine.telemetry import PoolTelemetry
+from rbx.policy.base import Assignment, Ints
+from rbx.policy.dispatch import DISPATCH_CODES, dispatch_batch
+from rbx.policy.pool_state import PoolShape, PoolState
+from rbx.policy.request_table import RequestTable
+from rbx.policy.routers import Router
+
+
+class Routed:
+    """Router × dispatcher on the same batching, telemetry and dead reckoning as the fused policy."""
+
+    def __init__(
+        self,
+        router: Router,
+        dispatcher: Dispatch,
+        shape: PoolShape,
+        n_models: int,
+        rng: np.random.Generator,
+    ) -> None:
+        """``rng`` drives the random dispatcher and nothing else."""
+        self.needs_predictions = router.needs_predictions
+        self._router = router
+        self._code = DISPATCH_CODES[dispatcher]
+        self._shape = shape
+        self._rng = rng
+        self._turn = np.zeros(n_models + 1, dtype=np.int64)
+        self._sequence = 0
+
+    def assign(
+        self, requests: Ints, table: RequestTable, telemetry: PoolTelemetry, state: PoolState
+    ) -> Assignment:
+        """See ``Policy.assign``."""
+        n = len(requests)
+        instance, cap, length = dispatch_batch(
+            self._code,
+            self._router.choose(requests, table),
+            self._rng.random(n),
+            self._turn,
+            requests,
+            table,
+            self._shape,
+            self._sequence,
+            state,
+        )
+        self._sequence += n
+        quality = np.where(instance >= 0, table.quality[requests, self._shape.model[instance]], np.nan)
+        return Assignment(instance, cap, quality, length, np.full(n, np.nan))
