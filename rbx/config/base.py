@@ -65,6 +65,14 @@ def _mapping_without_duplicates(loader: _StrictLoader, node: yaml.MappingNode) -
 _StrictLoader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _mapping_without_duplicates)
 
 
+def _parse_yaml(text: str) -> Any:
+    loader = _StrictLoader(text)
+    try:
+        return loader.get_single_data()
+    finally:
+        loader.dispose()
+
+
 def read_yaml(path: Path) -> dict[str, Any]:
     """Read one YAML mapping; every failure is a ``ConfigError`` naming the file and line."""
     try:
@@ -74,7 +82,7 @@ def read_yaml(path: Path) -> dict[str, Any]:
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path}: can't be read: {error}") from None
     try:
-        data = yaml.load(text, Loader=_StrictLoader)
+        data = _parse_yaml(text)
     except yaml.YAMLError as error:
         raise ConfigError(f"{path}: not valid YAML: {error}") from None
     if not isinstance(data, dict):
@@ -90,7 +98,7 @@ def apply_overrides(data: dict[str, Any], overrides: list[str]) -> list[str]:
         if not sign or not key.strip():
             raise ConfigError(f"--set {item!r}: expected key=value, such as workload.seeds=[0,1]")
         try:
-            value = yaml.load(raw, Loader=_StrictLoader)
+            value = _parse_yaml(raw)
         except yaml.YAMLError as error:
             raise ConfigError(f"--set {item!r}: the value is not valid YAML: {error}") from None
         _set_dotted(data, key.strip().split("."), value, item)

@@ -6,6 +6,7 @@ dispatcher (picks the replica). List-valued fields multiply: one entry may stand
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator
 from typing import Annotated, Literal
@@ -77,15 +78,16 @@ class RoutedPolicy(Single):
     dispatch: Dispatch
     model: str | None = None
     shares: dict[str, NonNegativeFloat] | None = None
+    batched: bool = True
 
     @property
     def label(self) -> str:
-        """``passthrough/random`` or ``always:MODEL/shortest-queue``."""
+        """``passthrough/random`` or ``always:MODEL/shortest-queue``; ``unbatched`` where it is so."""
         router = f"always:{self.model}" if self.router == "always" else self.router
         if self.router == "mix" and self.shares:
             total = sum(self.shares.values())
             router += ":" + ",".join(f"{m}={100 * s / total:.0f}%" for m, s in self.shares.items())
-        return f"{router}/{self.dispatch}"
+        return f"{router}/{self.dispatch}" + ("" if self.batched else " unbatched")
 
 
 class RouteBalanceSpec(StrictModel):
@@ -122,52 +124,60 @@ class RouteBalanceSpec(StrictModel):
                     yield RouteBalancePolicy(weights=(q, lat, cost), quality=quality, latency=latency)
 
 
-class PassthroughSpec(StrictModel):
+class _RoutedSpec(StrictModel):
+    """``batched: false`` decides on arrival: such a policy does not look at its batch mates."""
+
+    dispatch: tuple[Dispatch, ...] = ("shortest-queue",)
+    batched: tuple[bool, ...] = (True,)
+
+    def paths(self) -> Iterator[tuple[Dispatch, bool]]:
+        """Every dispatcher, on every path."""
+        yield from itertools.product(self.dispatch, self.batched)
+
+
+class PassthroughSpec(_RoutedSpec):
     """No router: the dispatcher picks among all instances."""
 
     kind: Literal["passthrough"]
     dispatch: tuple[Dispatch, ...] = ("round-robin", "shortest-queue", "random")
 
     def expand(self, models: tuple[str, ...]) -> Iterator[RoutedPolicy]:
-        """One policy a dispatcher."""
-        for dispatch in self.dispatch:
-            yield RoutedPolicy(router="passthrough", dispatch=dispatch)
+        """One policy a dispatcher and path."""
+        for dispatch, batched in self.paths():
+            yield RoutedPolicy(router="passthrough", dispatch=dispatch, batched=batched)
 
 
-class AlwaysSpec(StrictModel):
+class AlwaysSpec(_RoutedSpec):
     """Every request to one model; ``"*"`` stands for each model of the pool in turn."""
 
     kind: Literal["always"]
     model: str = Field(min_length=1)
-    dispatch: tuple[Dispatch, ...] = ("shortest-queue",)
 
     def expand(self, models: tuple[str, ...]) -> Iterator[RoutedPolicy]:
         """One policy a model and dispatcher; an unknown model is refused."""
         if self.model != "*" and self.model not in models:
             raise ValueError(f"always: the pool has no model {self.model!r}; it has {', '.join(models)}")
         for model in models if self.model == "*" else (self.model,):
-            for dispatch in self.dispatch:
-                yield RoutedPolicy(router="always", dispatch=dispatch, model=model)
+            for dispatch, batched in self.paths():
+                yield RoutedPolicy(router="always", dispatch=dispatch, model=model, batched=batched)
 
 
-class RandomSpec(StrictModel):
+class RandomSpec(_RoutedSpec):
     """A model drawn uniformly for each request, blind to the prompt."""
 
     kind: Literal["random"]
-    dispatch: tuple[Dispatch, ...] = ("shortest-queue",)
 
     def expand(self, models: tuple[str, ...]) -> Iterator[RoutedPolicy]:
-        """One policy a dispatcher."""
-        for dispatch in self.dispatch:
-            yield RoutedPolicy(router="random", dispatch=dispatch)
+        """One policy a dispatcher and path."""
+        for dispatch, batched in self.paths():
+            yield RoutedPolicy(router="random", dispatch=dispatch, batched=batched)
 
 
-class MixSpec(StrictModel):
+class MixSpec(_RoutedSpec):
     """A model drawn with fixed shares for each request, blind to the prompt."""
 
     kind: Literal["mix"]
     shares: dict[str, NonNegativeFloat]
-    dispatch: tuple[Dispatch, ...] = ("shortest-queue",)
 
     @field_validator("shares")
     @classmethod
@@ -177,12 +187,12 @@ class MixSpec(StrictModel):
         return shares
 
     def expand(self, models: tuple[str, ...]) -> Iterator[RoutedPolicy]:
-        """One policy a dispatcher; shares of unknown models are refused."""
+        """One policy a dispatcher and path; shares of unknown models are refused."""
         unknown = [model for model in self.shares if model not in models]
         if unknown:
             raise ValueError(f"mix: the pool has no model {', '.join(unknown)}")
-        for dispatch in self.dispatch:
-            yield RoutedPolicy(router="mix", dispatch=dispatch, shares=self.shares)
+        for dispatch, batched in self.paths():
+            yield RoutedPolicy(router="mix", dispatch=dispatch, shares=self.shares, batched=batched)
 
 
 SinglePolicy = Annotated[RouteBalancePolicy | RoutedPolicy, Field(discriminator="kind")]

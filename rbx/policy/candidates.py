@@ -45,7 +45,7 @@ def cap_output(i: int, input_tokens: int, max_tokens: int, budget_usd: float, sh
     Budget clamp: max(1, ⌊(b − input cost) / c_out⌋). The quotient is nudged up by 1e-9 relative,
     since (n·c)/c may come out just below n.
     """
-    cap = min(max_tokens, shape.max_model_len[i] - input_tokens)
+    cap = int(min(max_tokens, shape.max_model_len[i] - input_tokens))
     price_out = shape.price_out_usd[i]
     if np.isfinite(budget_usd) and price_out > 0.0:
         left = (budget_usd - input_tokens * shape.price_in_usd[i]) / price_out

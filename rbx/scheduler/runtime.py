@@ -1,0 +1,113 @@
+"""The sans-I/O runtime around a policy: batch formation, ordering, dead reckoning, bookkeeping.
+
+It takes the time as an argument and never reads a clock; a simulator and a gateway drive the same
+object in the same three steps::
+
+    runtime.submit(request, now)              a request arrives
+    batch = runtime.close(runtime.closes_s()) a batch is due; its prompts are encoded until ready_s
+    decision = runtime.decide(batch, telemetry, batch.ready_s)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rbx.config.experiment import Batching, SchedulerConfig
+from rbx.engine.telemetry import PoolTelemetry
+from rbx.policy.base import Assignment, Policy
+from rbx.policy.pool_state import PoolShape, PoolState
+from rbx.policy.request_table import RequestTable
+from rbx.scheduler.batching import BatchFormer
+from rbx.scheduler.decision_cost import DecisionTimes
+from rbx.scheduler.ledger import Ledger
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+# Encoders cut a prompt here, so longer ones cost no more.
+_ENCODER_TOKENS = 256
+
+
+@dataclass(frozen=True)
+class ClosedBatch:
+    """Requests (B,) in order of arrival, when each arrived, and when their encodings are ready."""
+
+    batch_id: int
+    requests: Ints
+    arrived_s: Floats
+    closed_s: float
+    ready_s: float
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What was decided for one batch: requests in the order they were placed, and when."""
+
+    batch: ClosedBatch
+    requests: Ints
+    assignment: Assignment
+    decided_s: float
+    telemetry_age_s: Floats
+
+
+class SchedulerRuntime:
+    """One decision loop over one pool."""
+
+    def __init__(
+        self,
+        config: SchedulerConfig,
+        policy: Policy,
+        shape: PoolShape,
+        table: RequestTable,
+        times: DecisionTimes,
+        *,
+        batched: bool = True,
+    ) -> None:
+        """``batched=False`` decides on arrival, for policies that gain nothing from a batch."""
+        self._policy = policy
+        self._table = table
+        self._times = times
+        self._lpt = config.order == "lpt" and policy.needs_predictions
+        on_arrival = Batching(mode="fixed", max_size=1, window_s=0.0)
+        self._former = BatchFormer(config.batching if batched else on_arrival)
+        self._ledger = Ledger(shape)
+        self._state = PoolState.idle(shape.n_instances)
+        self._batches = 0
+
+    def submit(self, request: int, now_s: float) -> None:
+        """Row ``request`` of the table arrives."""
+        self._former.add(request, now_s)
+
+    def closes_s(self) -> float:
+        """When the next batch closes if nobody else arrives; infinite while nobody waits."""
+        return self._former.closes_s()
+
+    def close(self, now_s: float) -> ClosedBatch:
+        """Take the due batch; nothing else closes until its decision is out."""
+        requests, arrived_s = self._former.take()
+        encode_s = 0.0
+        if self._policy.needs_predictions:
+            tokens = int(np.minimum(self._table.input_tokens[requests], _ENCODER_TOKENS).sum())
+            encode_s = self._times.encode_s(len(requests), tokens)
+        self._former.hold_until(np.inf)
+        batch = ClosedBatch(self._batches, requests, arrived_s, now_s, now_s + encode_s)
+        self._batches += 1
+        return batch
+
+    def decide(self, batch: ClosedBatch, telemetry: PoolTelemetry, now_s: float) -> Decision:
+        """Assign a closed batch on the newest snapshot; longest predicted output first (LPT)."""
+        self._state.show(telemetry)
+        self._ledger.apply(telemetry, self._state)
+        self._former.observe(float(np.mean(self._state.waiting > 0)))
+        requests = batch.requests
+        if self._lpt and len(requests) > 1:
+            longest = self._table.length_tokens[requests].max(axis=1)
+            requests = requests[np.argsort(-longest, kind="stable")]
+        assignment = self._policy.assign(requests, self._table, telemetry, self._state)
+        self._ledger.add(assignment.instance, self._table.input_tokens[requests], assignment.length_tokens)
+        decided_s = now_s + self._times.score_s(len(requests))
+        self._former.hold_until(decided_s)
+        return Decision(batch, requests, assignment, decided_s, now_s - telemetry.stamp_s)
