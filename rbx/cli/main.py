@@ -1,0 +1,129 @@
+"""The ``rbx`` command: subcommands imported on first use, and one place that reports errors."""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib import import_module
+from typing import Annotated, Any, NamedTuple
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+from typer.main import get_command, get_group
+
+from rbx import __version__
+from rbx.errors import RbxError
+
+
+class Lazy(NamedTuple):
+    """Where a subcommand lives (``module:attribute``) and its line in ``rbx --help``."""
+
+    target: str
+    help: str
+
+
+COMMANDS: dict[str, Lazy] = {
+    "build-dataset": Lazy(
+        "rbx.cli.build_dataset:build_dataset", "Build a labelled grid (prompts x models) from a spec file."
+    ),
+    "dataset": Lazy("rbx.cli.dataset:app", "Check a grid, or show what stands in it."),
+    "train": Lazy("rbx.cli.train:train", "Train the heads that predict quality, length and latency."),
+    "pool": Lazy("rbx.cli.pool:app", "Show a pool: its tiers, prices, limits and step times."),
+    "sweep": Lazy("rbx.cli.sweep:sweep", "Run an experiment: every policy x rate x seed."),
+    "report": Lazy("rbx.cli.report:report", "Turn a sweep into tables, figures and one HTML page."),
+    "bench": Lazy("rbx.cli.bench:app", "Measure what decisions cost on this machine."),
+}
+
+
+def load_command(name: str) -> Any:
+    """Import one subcommand: a ``typer.Typer`` becomes a group, a function a plain command."""
+    module, _, attribute = COMMANDS[name].target.partition(":")
+    found = getattr(import_module(module), attribute)
+    if isinstance(found, typer.Typer):
+        command: Any = get_group(found)
+    else:
+        single = typer.Typer(add_completion=False)
+        single.command()(found)
+        command = get_command(single)
+    command.name = name
+    return command
+
+
+class LazyGroup(TyperGroup):
+    """Lists every command from ``COMMANDS``, and imports the one that is run."""
+
+    def __init__(self, **attrs: Any) -> None:
+        super().__init__(**attrs)
+        for name, lazy in COMMANDS.items():
+            self.add_command(TyperCommand(name=name, help=lazy.help), name)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """The real command behind the name; an unknown one is a usage error with a suggestion."""
+        name, command, rest = super().resolve_command(ctx, args)
+        if name is not None and name in COMMANDS:
+            command = load_command(name)
+        return name, command, rest
+
+
+app = typer.Typer(
+    cls=LazyGroup,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"rbx {__version__}")
+        raise typer.Exit
+
+
+@app.callback(epilog="Exit codes: 0 ok, 1 failed, 2 usage, 3 finished with invalid cells.")
+def rbx(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Which request should go to which model instance, at what quality, latency and cost?"""
+
+
+def printable(text: str) -> str:
+    """``text`` with control characters shown, not sent: a message may quote a model's output."""
+    return "".join(c if c in "\n\t" or c.isprintable() else ascii(c)[1:-1] for c in text)
+
+
+def _complain(message: str) -> None:
+    typer.secho("error: ", fg=typer.colors.RED, err=True, nl=False)
+    typer.echo(printable(message), err=True)
+
+
+def _flushed(code: int) -> int:
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # The reader left. Pointing stdout at the null device keeps the interpreter's own flush quiet.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    return code
+
+
+def run(args: list[str]) -> int:
+    """Run one command line and return its exit code; expected errors become a line on stderr."""
+    try:
+        get_command(app).main(args=args, prog_name="rbx")
+    except RbxError as error:
+        _complain(str(error))
+        return error.exit_code
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        _complain(f"{where}{error.strerror or error}")
+        return 1
+    except SystemExit as stop:
+        return stop.code if isinstance(stop.code, int) else int(stop.code is not None)
+    return 0
+
+
+def main() -> None:
+    """Entry point of the ``rbx`` script."""
+    sys.exit(_flushed(run(sys.argv[1:])))

@@ -1,0 +1,119 @@
+"""``rbx pool``: what stands in a pool file."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from rbx.config.pool import Pool, StepTime, Tier
+
+app = typer.Typer(help="Show a pool: its tiers, prices, limits and step times.", no_args_is_help=True)
+
+SHOWN_CONTEXT_TOKENS = 500
+SHOWN_BATCHES = (1, 32)
+
+
+@app.callback()
+def pool() -> None:
+    """Show a pool: its tiers, prices, limits and step times."""
+
+
+def decode_step_s(step: StepTime, batch: int, context_tokens: int) -> float:
+    """Seconds of a step in which ``batch`` sequences of ``context_tokens`` each decode one token."""
+    return step.b0_s + step.b1_s_per_token * batch + step.b2_s_per_context_token * batch * context_tokens
+
+
+def tier_row(tier: Tier) -> dict[str, Any]:
+    """One tier as plain values, with derived figures; times in seconds."""
+    steps = {batch: decode_step_s(tier.step_time, batch, SHOWN_CONTEXT_TOKENS) for batch in SHOWN_BATCHES}
+    return {
+        "name": tier.name,
+        "model": tier.model,
+        "gpu": tier.gpu,
+        "gpus_per_instance": tier.gpus_per_instance,
+        "instances": tier.instances,
+        "price_in_usd_per_mtok": tier.price_in_usd_per_mtok,
+        "price_out_usd_per_mtok": tier.price_out_usd_per_mtok,
+        "max_num_seqs": tier.limits.max_num_seqs,
+        "max_num_batched_tokens": tier.limits.max_num_batched_tokens,
+        "max_model_len": tier.limits.max_model_len,
+        "kv_tokens": tier.limits.kv_blocks * tier.limits.block_size,
+        "tpot_prior_s": tier.tpot_prior_s,
+        "context_tokens": SHOWN_CONTEXT_TOKENS,
+        "decode_step_s": {str(batch): seconds for batch, seconds in steps.items()},
+        "single_stream_tpot_s": steps[1],
+        "step_time_source": tier.step_time.source,
+    }
+
+
+def pool_document(loaded: Pool) -> dict[str, Any]:
+    """The whole pool as plain values, for ``--json``."""
+    tiers = [tier_row(tier) for tier in loaded.tiers]
+    return {
+        "name": loaded.name,
+        "digest": loaded.digest,
+        "models": list(loaded.models),
+        "instances": sum(tier.instances for tier in loaded.tiers),
+        "gpus": sum(tier.instances * tier.gpus_per_instance for tier in loaded.tiers),
+        "tiers": tiers,
+    }
+
+
+@app.command()
+def show(
+    path: Annotated[
+        Path, typer.Argument(metavar="POOL", help="A pool file, such as one of experiments/pools.")
+    ],
+    overrides: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Override one key; may be repeated."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+) -> None:
+    """Tiers with prices, limits, KV capacity and step times."""
+    from rbx.config.pool import load_pool
+
+    document = pool_document(load_pool(path, overrides).value)
+    if as_json:
+        typer.echo(json.dumps(document, indent=2))
+    else:
+        _print_tables(document)
+
+
+def _print_tables(document: dict[str, Any]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console()
+    prices = Table(title=f"{document['name']}: {document['instances']} instances, {document['gpus']} GPUs")
+    for heading in ("tier", "model", "GPU", "instances", "USD/Mtok in", "out", "sequences", "tokens/step"):
+        prices.add_column(heading, justify="left" if heading in ("tier", "model", "GPU") else "right")
+    times = Table(title=f"Step time at {SHOWN_CONTEXT_TOKENS} tokens of context")
+    for heading in ("tier", "KV tokens", "TPOT alone, ms", "step at 32, ms", "tokens/s at 32", "prior, ms"):
+        times.add_column(heading, justify="left" if heading == "tier" else "right")
+    for tier in document["tiers"]:
+        prices.add_row(
+            tier["name"],
+            tier["model"],
+            f"{tier['gpus_per_instance']} x {tier['gpu']}",
+            str(tier["instances"]),
+            f"{tier['price_in_usd_per_mtok']:.2f}",
+            f"{tier['price_out_usd_per_mtok']:.2f}",
+            str(tier["max_num_seqs"]),
+            str(tier["max_num_batched_tokens"]),
+        )
+        at_32 = tier["decode_step_s"]["32"]
+        times.add_row(
+            tier["name"],
+            f"{tier['kv_tokens']:,}",
+            f"{1000 * tier['single_stream_tpot_s']:.1f}",
+            f"{1000 * at_32:.1f}",
+            f"{32 / at_32:.0f}",
+            f"{1000 * tier['tpot_prior_s']:.1f}",
+        )
+    console.print(prices)
+    console.print(times)
