@@ -1,0 +1,1 @@
+"""Arrival processes and traces."""

@@ -1,0 +1,86 @@
+"""Arrival processes: when each request of a workload comes in.
+
+The mean rate λ of every process is ``rate_per_s``. Times are drawn as the process says and never
+stretched so that the last one falls on n/λ: that would make the count in a window, and so the
+queue, steadier than the process is.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rbx.config.experiment import (
+    Arrivals,
+    ConstantArrivals,
+    GammaArrivals,
+    PoissonArrivals,
+    SquareArrivals,
+    TraceArrivals,
+)
+from rbx.errors import ConfigError
+from rbx.load.traces import read_trace
+
+Floats = NDArray[np.float64]
+
+
+def arrival_times(spec: Arrivals, rate_per_s: float, n: int, rng: np.random.Generator) -> Floats:
+    """Arrival times of ``n`` requests in seconds from 0, shape (n,), nondecreasing.
+
+    ``poisson``, ``gamma`` and ``square`` draw from ``rng``; ``constant`` and ``trace`` do not.
+    Raises ``ConfigError`` for a rate that is not positive and finite, or a negative ``n``, and
+    ``DatasetError`` for a trace that can't be read.
+    """
+    if not (math.isfinite(rate_per_s) and rate_per_s > 0):
+        raise ConfigError(f"rate_per_s is {rate_per_s}; an arrival rate must be positive and finite")
+    if n < 0:
+        raise ConfigError(f"n is {n}; a workload can't have a negative number of requests")
+    match spec:
+        case PoissonArrivals():
+            return np.cumsum(rng.exponential(1.0 / rate_per_s, n))
+        case ConstantArrivals():
+            return np.arange(n, dtype=np.float64) / rate_per_s
+        case GammaArrivals(burstiness=shape):
+            return np.cumsum(rng.gamma(shape, 1.0 / (rate_per_s * shape), n))
+        case SquareArrivals():
+            return _square(spec, rate_per_s, rng.exponential(1.0, n))
+        case TraceArrivals():
+            return _replayed(spec, rate_per_s, n)
+
+
+def _square(spec: SquareArrivals, rate_per_s: float, unit_gaps: Floats) -> Floats:
+    """Exact change of time: the k-th arrival is where the integrated rate reaches a unit Poisson's k-th.
+
+    The integrated rate is piecewise linear, low phase first, so it is inverted cycle by cycle.
+    """
+    low = spec.low_over_mean * rate_per_s
+    high = 2.0 * rate_per_s - low
+    mass = np.cumsum(unit_gaps)
+    cycles, rest = np.divmod(mass, 2.0 * rate_per_s * spec.phase_s)
+    low_mass = low * spec.phase_s
+    in_low = rest < low_mass
+    within = np.where(in_low, rest / (low or 1.0), spec.phase_s + (rest - low_mass) / high)
+    times: Floats = cycles * (2.0 * spec.phase_s) + within
+    # Rounding at a cycle's edge may undo the order by one ulp.
+    return np.maximum.accumulate(times)
+
+
+def _replayed(spec: TraceArrivals, rate_per_s: float, n: int) -> Floats:
+    """The first ``n`` stamps, stretched by one factor so that the whole trace has rate λ.
+
+    A trace of m stamps over a span S is taken to last S·m/(m − 1): one mean gap follows the last
+    arrival, which makes its rate (m − 1)/S. A workload longer than the trace wraps around: arrival
+    m + i comes one such period after arrival i.
+    """
+    stamps = read_trace(spec.path, spec.format).arrival_s
+    count = len(stamps)
+    if count < 2 or stamps[-1] <= 0:
+        raise ConfigError(
+            f"{spec.path}: {count} arrival(s) with no time between them have no rate to rescale"
+        )
+    mean_gap_s = stamps[-1] / (count - 1)
+    laps, position = np.divmod(np.arange(n), count)
+    times: Floats = (stamps[position] / mean_gap_s + laps * count) / rate_per_s
+    return times
