@@ -1,0 +1,1 @@
+"""Encoders, predictors and the bundle that keeps them."""
