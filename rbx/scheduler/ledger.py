@@ -39,17 +39,11 @@ class Ledger:
 
     def apply(self, telemetry: PoolTelemetry, state: PoolState) -> None:
         """Drop what the snapshot shows and book the rest into ``state``, keeping its last uses."""
-        for i in np.flatnonzero(self._dispatched - telemetry.received):
-            for tokens_in, length in self._entries_beyond(int(i), int(telemetry.received[i])):
-                book(i, tokens_in, length, state.last_used[i], self._shape, state)
-
-    def unseen(self, telemetry: PoolTelemetry) -> Ints:
-        """Number of dispatches that a snapshot does not show, (I,)."""
-        return np.maximum(self._dispatched - telemetry.received, 0)
-
-    def _entries_beyond(self, i: int, received: int) -> deque[tuple[int, float]]:
-        entries = self._unseen[i]
-        surplus = len(entries) - max(int(self._dispatched[i]) - received, 0)
-        for _ in range(surplus):
-            entries.popleft()
-        return entries
+        for i, entries in enumerate(self._unseen):
+            if not entries:
+                continue
+            unseen = max(int(self._dispatched[i] - telemetry.received[i]), 0)
+            for _ in range(len(entries) - unseen):
+                entries.popleft()
+            for tokens_in, length in entries:
+                book(i, tokens_in, length, int(state.last_used[i]), self._shape, state)

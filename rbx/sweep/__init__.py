@@ -1,0 +1,1 @@
+"""Plan, run and store a grid of cells."""

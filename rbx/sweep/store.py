@@ -4,15 +4,31 @@
 
     manifest.json            effective config with the source of each value, digests, versions, cells
     cells/CELL.parquet       records of one cell (``rbx.sweep.records.RECORDS``)
-    cells/CELL.json          counts and engine figures of the cell (``CellSummary``)
+    cells/CELL.json          counts and engine figures of the cell (``CellSummary``); written last
     labels.parquet           prompt_id, model, score, output_tokens, input_tokens: for reference lines
+    predictions.parquet      prompt_id, model, quality, length_tokens: what the policies decided by
     report/                  written by ``rbx report``
+
+A cell is finished when its JSON is there and names the digest of its Parquet. ``kill -9`` at any
+point loses at most the cells under way.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import fcntl
+import hashlib
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
+
+import pyarrow as pa
+
+from rbx.errors import StoreError
+from rbx.sweep.durable import clear_leftovers, write_json, write_table
 
 
 @dataclass(frozen=True)
@@ -46,3 +62,78 @@ class CellSummary:
     preemptions: int
     batches: int
     duration_s: float
+    records_sha256: str
+
+
+class SweepStore:
+    """One results directory."""
+
+    def __init__(self, folder: Path) -> None:
+        """Nothing is read or written yet."""
+        self.folder = folder
+        self.cells = folder / "cells"
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Hold the directory for one sweep process; a second one is refused, not queued."""
+        try:
+            self.cells.mkdir(parents=True, exist_ok=True)
+            descriptor = os.open(self.folder / ".lock", os.O_RDWR | os.O_CREAT, 0o644)
+        except OSError as error:
+            raise StoreError(f"{self.folder}: can't be written: {error.strerror}") from None
+        try:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise StoreError(
+                    f"{self.folder}: another sweep is writing here; wait for it or use --out"
+                ) from None
+            clear_leftovers(self.folder)
+            clear_leftovers(self.cells)
+            yield
+        finally:
+            os.close(descriptor)
+
+    def write_manifest(self, manifest: dict[str, Any]) -> None:
+        """Replace the manifest."""
+        write_json(manifest, self.folder / "manifest.json")
+
+    def read_manifest(self) -> dict[str, Any]:
+        """The manifest; raises ``StoreError`` where there is none."""
+        path = self.folder / "manifest.json"
+        try:
+            data = json.loads(path.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            raise StoreError(f"{self.folder}: no manifest.json; is this a sweep's directory?") from None
+        except (OSError, ValueError) as error:
+            raise StoreError(f"{path}: can't be read: {error}") from None
+        if not isinstance(data, dict):
+            raise StoreError(f"{path}: expected a JSON object")
+        return data
+
+    def write_cell(self, records: pa.Table, summary: dict[str, Any]) -> None:
+        """Records first, then the summary that makes the cell count as finished."""
+        path = self.records_path(summary["cell_id"])
+        write_table(records, path)
+        done = CellSummary(**summary, records_sha256=_sha256(path))
+        write_json(asdict(done), self.summary_path(done.cell_id))
+
+    def is_finished(self, cell_id: str) -> bool:
+        """Whether the cell's summary is there and its records are the ones it speaks of."""
+        try:
+            summary = json.loads(self.summary_path(cell_id).read_text(encoding="utf-8"))
+            return bool(summary["records_sha256"] == _sha256(self.records_path(cell_id)))
+        except (OSError, ValueError, KeyError, TypeError):
+            return False
+
+    def records_path(self, cell_id: str) -> Path:
+        """Where a cell's records lie."""
+        return self.cells / f"{cell_id}.parquet"
+
+    def summary_path(self, cell_id: str) -> Path:
+        """Where a cell's summary lies."""
+        return self.cells / f"{cell_id}.json"
+
+
+def _sha256(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()

@@ -1,0 +1,148 @@
+"""``rbx sweep``: run or resume every cell of an experiment."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
+
+    from rbx.sweep.plan import Plan
+
+
+def sweep(
+    file: Annotated[Path, typer.Argument(help="Experiment file, such as experiments/quickstart.yaml.")],
+    out: Annotated[
+        Path | None, typer.Option(help="Directory of the results; default results/NAME.", show_default=False)
+    ] = None,
+    overrides: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="Override a key: --set workload.seeds=[0,1] (repeatable)."),
+    ] = None,
+    jobs: Annotated[int, typer.Option(min=1, help="Worker processes.")] = os.cpu_count() or 1,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="List the cells and stop.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the outcome as JSON.")] = False,
+) -> None:
+    """Run λ × policies × seeds; the same command again resumes what is not finished.
+
+    Ctrl-C once lets running cells finish, twice aborts; nothing finished is lost either way.
+    """
+    from rbx.config.experiment import load_experiment
+    from rbx.sweep.plan import make_plan
+
+    loaded = load_experiment(file, overrides or [])
+    plan = make_plan(loaded)
+    if dry_run:
+        _list_cells(plan, as_json=as_json)
+        return
+    folder = out or Path("results") / loaded.value.name
+    _run(plan, folder, jobs, as_json=as_json)
+
+
+def _list_cells(plan: Plan, *, as_json: bool) -> None:
+    from dataclasses import asdict
+
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+
+    if as_json:
+        print(json.dumps([asdict(cell) for cell in plan.cells], indent=1))
+        return
+    table = Table("cell", "policy", "λ (req/s)", "load", "seed", "requests", title=_title(plan.manifest))
+    for cell in plan.cells:
+        load = "" if cell.load is None else f"{cell.load:.0%}"
+        table.add_row(
+            cell.cell_id,
+            escape(cell.label),
+            f"{cell.rate_per_s:g}",
+            load,
+            str(cell.seed),
+            str(cell.n_requests),
+        )
+    console = Console()
+    console.print(table)
+    total = sum(cell.n_requests for cell in plan.cells)
+    console.print(f"{len(plan.cells)} cells, {total:,} requests")
+
+
+def _title(manifest: dict[str, Any]) -> str:
+    kinds = [
+        word
+        for word, is_so in (
+            ("SIMULATED ENGINE", manifest["simulated"]),
+            ("SYNTHETIC GRID", manifest["synthetic_grid"]),
+        )
+        if is_so
+    ]
+    return f"{manifest['name']} ({', '.join(kinds)})" if kinds else str(manifest["name"])
+
+
+def _run(plan: Plan, folder: Path, jobs: int, *, as_json: bool) -> None:
+    from rich.console import Console
+
+    from rbx.sweep.run import run_sweep
+
+    console = Console(stderr=True)
+    _announce(console, plan)
+    with _progress(console) as progress:
+        task = progress.add_task("simulating", total=None)
+
+        def started(todo: int, finished: int) -> None:
+            if finished:
+                progress.console.print(f"{finished} of {finished + todo} cells were finished before")
+            progress.update(task, total=todo)
+
+        result = run_sweep(
+            plan,
+            folder,
+            jobs=jobs,
+            started=started,
+            done=lambda cell: progress.advance(task),
+            stopping=lambda: progress.console.print("finishing the cells under way; Ctrl-C again aborts"),
+        )
+    if as_json:
+        print(json.dumps({"folder": str(folder), **vars(result)}))
+    else:
+        print(f"{result.ran} cells run, {result.resumed} resumed, {result.left} left: {folder}")
+    if result.left:
+        console.print("run the same command again to go on", style="yellow")
+        raise typer.Exit(130)
+    if not as_json:
+        print(f"next: rbx report {folder}")
+
+
+def _announce(console: Any, plan: Plan) -> None:
+    manifest = plan.manifest
+    kept = manifest["grid"]["coverage"]
+    console.print(
+        f"{_title(manifest)}: {len(plan.cells)} cells on pool {manifest['pool']['name']}, "
+        f"{kept['used_prompts']} of {kept['split_prompts']} prompts usable, "
+        f"{kept['labels_present']} of {kept['labels_expected']} labels present",
+        highlight=False,
+        markup=False,
+    )
+    if manifest["capacity"]:
+        capacity = manifest["capacity"]
+        console.print(
+            f"capacity {capacity['rate_per_s']:g} req/s under {capacity['policy']}",
+            markup=False,
+            highlight=False,
+        )
+
+
+def _progress(console: Any) -> Progress:
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        console=console,
+    )

@@ -1,0 +1,49 @@
+"""Run one cell and keep it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow.compute as pc
+from pydantic import TypeAdapter
+
+from rbx.config.policy import SinglePolicy
+from rbx.errors import StoreError
+from rbx.sweep.context import SweepContext
+from rbx.sweep.scoring import simulated_records
+from rbx.sweep.simulate import Outcome, SimulatedCell
+from rbx.sweep.store import CellSpec, SweepStore
+from rbx.sweep.workload import draw_workload
+
+_POLICY: TypeAdapter[Any] = TypeAdapter(SinglePolicy)
+
+
+def run_cell(context: SweepContext, cell: CellSpec, store: SweepStore) -> None:
+    """Simulate, score and write one cell; raises ``StoreError`` if its counts do not add up."""
+    arriving = draw_workload(context.experiment.workload, len(context.prompts), cell.rate_per_s, cell.seed)
+    if arriving.hash != cell.workload_hash:
+        raise StoreError(f"cell {cell.cell_id}: the workload differs from the planned one")
+    outcome = SimulatedCell(context, _POLICY.validate_python(cell.policy), arriving, cell.seed).run()
+    records = simulated_records(cell.cell_id, context, arriving, outcome)
+    ok = pc.sum(pc.equal(records["status"], "ok")).as_py()
+    store.write_cell(records, _summary(context, cell, outcome, ok=ok))
+
+
+def _summary(context: SweepContext, cell: CellSpec, outcome: Outcome, *, ok: int) -> dict[str, Any]:
+    names = [instance.name for instance in context.pool.instances]
+    return {
+        "cell_id": cell.cell_id,
+        "scheduled": cell.n_requests,
+        "sent": cell.n_requests,
+        "not_sent": 0,
+        "ok": ok,
+        "error": cell.n_requests - ok,
+        "timeout": 0,
+        "cancelled": 0,
+        "busy_s": dict(zip(names, outcome.busy_s.tolist(), strict=True)),
+        "steps": outcome.steps,
+        "preemptions": int(outcome.preemptions.sum()),
+        "batches": outcome.batches,
+        "duration_s": float(np.nanmax(outcome.done_s)) if ok else 0.0,
+    }

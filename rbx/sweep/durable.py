@@ -1,0 +1,58 @@
+"""Writes that survive ``kill -9``: a temporary name, synced, then renamed over the final one."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from rbx.errors import StoreError
+
+
+def _replace(path: Path, write: Callable[[BinaryIO], object]) -> None:
+    # The process id keeps two writers of one name apart; a leftover of a killed run is overwritten.
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with temporary.open("wb") as file:
+            write(file)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+        _sync_folder(path.parent)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise StoreError(
+            f"{path}: can't be written: {error.strerror or error}; what was finished is kept"
+        ) from None
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def write_table(table: pa.Table, path: Path) -> None:
+    """Write Parquet durably; the same table gives the same bytes."""
+    _replace(path, lambda file: pq.write_table(table, file, compression="zstd"))
+
+
+def write_json(data: Any, path: Path) -> None:
+    """Write JSON durably, keys in the order given; NaN and infinity are refused."""
+    text = json.dumps(data, indent=1, allow_nan=False, ensure_ascii=False) + "\n"
+    _replace(path, lambda file: file.write(text.encode()))
+
+
+def clear_leftovers(folder: Path) -> int:
+    """Remove temporary files of killed writers; returns how many there were."""
+    leftovers = sorted(folder.glob(".*.tmp"))
+    for leftover in leftovers:
+        leftover.unlink(missing_ok=True)
+    return len(leftovers)

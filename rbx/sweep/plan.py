@@ -1,0 +1,172 @@
+"""From an experiment file to a list of cells, each with the identity of everything it depends on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import rbx
+from rbx.config.base import Loaded, digest
+from rbx.config.experiment import DecisionCost, Experiment
+from rbx.config.policy import RouteBalancePolicy, RoutedPolicy
+from rbx.config.pool import Pool, load_pool
+from rbx.errors import ConfigError
+from rbx.grid.schema import GridView
+from rbx.grid.store import open_view
+from rbx.heads.bundle import Bundle
+from rbx.sweep.capacity import Capacity, measure_capacity
+from rbx.sweep.context import SweepContext
+from rbx.sweep.prompts import Coverage, build_prompt_table, coverage, usable_rows
+from rbx.sweep.store import CellSpec
+from rbx.sweep.workload import draw_workload
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A sweep before it runs; ``manifest`` is what will be written beside its cells."""
+
+    context: SweepContext
+    cells: tuple[CellSpec, ...]
+    manifest: dict[str, Any]
+
+
+def make_plan(loaded: Loaded[Experiment]) -> Plan:
+    """Read grid, bundle and pool, check that they fit, and lay out the cells.
+
+    Raises ``ConfigError``, ``DatasetError`` or ``BundleError`` before anything is written.
+    """
+    experiment = loaded.value
+    pool = load_pool(experiment.pool).value
+    view = open_view(experiment.grid, experiment.workload.metric)
+    bundle = Bundle.load(experiment.bundle)
+    bundle.check_grid(view)
+    bundle.check_pool(pool)
+    rows = usable_rows(view, experiment.workload.split, pool.models)
+    predictions = bundle.predict([view.prompts[row] for row in rows])
+    prompts = build_prompt_table(view, rows, pool.models, predictions)
+    context = SweepContext(_with_encoder_cost(experiment, bundle), pool, prompts, bundle.tpot)
+    capacity = measure_capacity(context, seed=0) if experiment.workload.loads else None
+    cells = _cells(context, _identity(view, bundle, pool, context.experiment), capacity)
+    kept = coverage(view, experiment.workload.split, prompts)
+    return Plan(context, cells, _manifest(loaded, context, view, bundle, capacity, kept))
+
+
+def _with_encoder_cost(experiment: Experiment, bundle: Bundle) -> Experiment:
+    """Fill the decision cost's open fields with the constants of the bundle's encoder."""
+    per_request_s, per_token_s = bundle.encoder_cost()
+    cost = experiment.scheduler.decision_cost
+    filled: dict[str, float] = {
+        "encode_s_per_request": per_request_s
+        if cost.encode_s_per_request is None
+        else cost.encode_s_per_request,
+        "encode_s_per_token": per_token_s if cost.encode_s_per_token is None else cost.encode_s_per_token,
+    }
+    scheduler = experiment.scheduler.model_copy(
+        update={"decision_cost": DecisionCost(**{**cost.model_dump(), **filled})}
+    )
+    return experiment.model_copy(update={"scheduler": scheduler})
+
+
+def expand_policies(
+    experiment: Experiment, models: tuple[str, ...]
+) -> tuple[RouteBalancePolicy | RoutedPolicy, ...]:
+    """Single policies in the order of the file; one asked for twice is kept once."""
+    try:
+        expanded = [policy for spec in experiment.policies for policy in spec.expand(models)]
+    except ValueError as error:
+        raise ConfigError(f"experiment {experiment.name}: {error}") from None
+    unique = tuple(dict.fromkeys(expanded))
+    labels = [policy.label for policy in unique]
+    clash = sorted({label for label in labels if labels.count(label) > 1})
+    if clash:
+        raise ConfigError(
+            f"experiment {experiment.name}: different policies share the label {', '.join(clash)}; "
+            "weights that differ by less than 0.01 can't be told apart in a table"
+        )
+    return unique
+
+
+def _identity(view: GridView, bundle: Bundle, pool: Pool, experiment: Experiment) -> dict[str, Any]:
+    """What every cell's id depends on beside its policy, rate and seed."""
+    return {
+        "rbx": rbx.__version__,
+        "grid": view.digest,
+        "metric": view.metric,
+        "bundle": bundle.digest,
+        "pool": pool.digest,
+        "scheduler": experiment.scheduler.model_dump(mode="json"),
+        "slo": experiment.workload.slo.model_dump(mode="json"),
+        "max_output_tokens": experiment.workload.max_output_tokens,
+        "split": experiment.workload.split,
+    }
+
+
+def _cells(
+    context: SweepContext, identity: dict[str, Any], capacity: Capacity | None
+) -> tuple[CellSpec, ...]:
+    workload = context.experiment.workload
+    rates: list[tuple[float, float | None]] = [(rate, None) for rate in workload.rates_per_s]
+    if capacity is not None:
+        rates = [(float(f"{load * capacity.rate_per_s:.4g}"), load) for load in workload.loads]
+    policies = expand_policies(context.experiment, context.pool.models)
+    cells = []
+    for rate_per_s, load in rates:
+        for seed in workload.seeds:
+            arriving = draw_workload(workload, len(context.prompts), rate_per_s, seed)
+            for policy in policies:
+                described = policy.model_dump(mode="json")
+                key = {**identity, "policy": described, "workload": arriving.hash, "seed": seed}
+                cells.append(
+                    CellSpec(
+                        cell_id=digest(key)[:16],
+                        label=policy.label,
+                        policy=described,
+                        rate_per_s=rate_per_s,
+                        load=load,
+                        seed=seed,
+                        workload_hash=arriving.hash,
+                        n_requests=len(arriving.prompt),
+                    )
+                )
+    return tuple(cells)
+
+
+def _manifest(
+    loaded: Loaded[Experiment],
+    context: SweepContext,
+    view: GridView,
+    bundle: Bundle,
+    capacity: Capacity | None,
+    kept: Coverage,
+) -> dict[str, Any]:
+    experiment, pool = context.experiment, context.pool
+    sources = dict(loaded.sources)
+    for key in ("encode_s_per_request", "encode_s_per_token"):
+        dotted = f"scheduler.decision_cost.{key}"
+        if getattr(loaded.value.scheduler.decision_cost, key) is None:
+            sources[dotted] = "bundle"
+    return {
+        "name": experiment.name,
+        "engine": experiment.engine,
+        "simulated": experiment.engine == "sim",
+        "synthetic_grid": view.synthetic,
+        "grid": {
+            "path": str(experiment.grid),
+            "name": view.name,
+            "digest": view.digest,
+            "metric": view.metric,
+            "coverage": vars(kept),
+        },
+        "bundle": {"path": str(experiment.bundle), "digest": bundle.digest, "encoder": bundle.encoder_name},
+        "pool": {
+            "name": pool.name,
+            "digest": pool.digest,
+            "instances": [
+                {"name": i.name, "tier": i.tier.name, "model": i.tier.model} for i in pool.instances
+            ],
+            "tiers": [tier.model_dump(mode="json") for tier in pool.tiers],
+        },
+        "capacity": None if capacity is None else vars(capacity),
+        "config": experiment.model_dump(mode="json"),
+        "sources": sources,
+    }

@@ -1,0 +1,156 @@
+"""The prompts a sweep draws from: labels to score by and predictions to decide by.
+
+Kept in the sweep's directory (``labels.parquet``, ``predictions.parquet``), so that a resumed cell
+and a report work on exactly what the first cell worked on.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from rbx.errors import BundleError, DatasetError, StoreError
+from rbx.grid.schema import GridView
+from rbx.heads.predictions import Predictions
+from rbx.sweep.durable import write_table
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class PromptTable:
+    """P prompts × M models of the pool.
+
+    ``input_tokens`` (P,); ``output_tokens`` and ``score`` (P, M) are the truth: the engine reads the
+    former, the scoring of a finished cell the latter, a policy neither. ``quality`` and
+    ``length_tokens`` (P, M) are what the heads predict. ``score`` is NaN where the label is missing.
+    """
+
+    models: tuple[str, ...]
+    prompt_ids: tuple[str, ...]
+    input_tokens: Ints
+    output_tokens: Ints
+    score: Floats
+    quality: Floats
+    length_tokens: Floats
+
+    def __len__(self) -> int:
+        """P."""
+        return len(self.prompt_ids)
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """How many prompts of the split could be used, and how many (prompt, model) labels are there."""
+
+    split_prompts: int
+    used_prompts: int
+    labels_expected: int
+    labels_present: int
+
+
+def usable_rows(view: GridView, split: str, models: tuple[str, ...]) -> Ints:
+    """Rows of the split with an answer of known length from every model of the pool."""
+    absent = [model for model in models if model not in view.models]
+    if absent:
+        raise DatasetError(
+            f"grid {view.name}: no answers of {', '.join(absent)}, which the pool serves; "
+            f"the grid has {', '.join(view.models)}"
+        )
+    rows = view.rows(split)
+    columns = np.array([view.models.index(model) for model in models])
+    usable: Ints = rows[np.isfinite(view.output_tokens[np.ix_(rows, columns)]).all(axis=1)]
+    if len(usable) == 0:
+        raise DatasetError(
+            f"grid {view.name}: none of the {len(rows)} {split} prompts has an answer from every model "
+            "of the pool; see `rbx dataset check`"
+        )
+    return usable
+
+
+def build_prompt_table(
+    view: GridView, rows: Ints, models: tuple[str, ...], predictions: Predictions
+) -> PromptTable:
+    """Join labels and predictions of ``rows`` in the pool's model order."""
+    unknown = [model for model in models if model not in predictions.models]
+    if unknown:
+        raise BundleError(
+            f"the bundle predicts nothing for {', '.join(unknown)}; train it on this pool's grid"
+        )
+    truth = np.ix_(rows, np.array([view.models.index(model) for model in models]))
+    columns = [predictions.models.index(model) for model in models]
+    return PromptTable(
+        models=models,
+        prompt_ids=tuple(view.prompt_ids[row] for row in rows),
+        input_tokens=view.input_tokens[rows],
+        output_tokens=np.maximum(view.output_tokens[truth], 1).astype(np.int64),
+        score=view.score[truth],
+        quality=predictions.quality[:, columns],
+        length_tokens=np.maximum(predictions.length_tokens[:, columns], 1.0),
+    )
+
+
+def coverage(view: GridView, split: str, table: PromptTable) -> Coverage:
+    """What the join kept."""
+    return Coverage(
+        split_prompts=len(view.rows(split)),
+        used_prompts=len(table),
+        labels_expected=table.score.size,
+        labels_present=int(np.isfinite(table.score).sum()),
+    )
+
+
+def save_prompt_table(table: PromptTable, folder: Path) -> None:
+    """Write ``labels.parquet`` and ``predictions.parquet``, one row per (prompt, model)."""
+    n_models = len(table.models)
+    prompt_id = pa.array(np.repeat(np.array(table.prompt_ids, dtype=object), n_models), pa.string())
+    model = pa.array(list(table.models) * len(table), pa.string())
+    labels = {
+        "prompt_id": prompt_id,
+        "model": model,
+        "score": pa.array(table.score.ravel(), pa.float64(), from_pandas=True),
+        "output_tokens": pa.array(table.output_tokens.ravel(), pa.int32()),
+        "input_tokens": pa.array(np.repeat(table.input_tokens, n_models), pa.int32()),
+    }
+    predictions = {
+        "prompt_id": prompt_id,
+        "model": model,
+        "quality": pa.array(table.quality.ravel(), pa.float64()),
+        "length_tokens": pa.array(table.length_tokens.ravel(), pa.float64()),
+    }
+    write_table(pa.table(labels), folder / "labels.parquet")
+    write_table(pa.table(predictions), folder / "predictions.parquet")
+
+
+def load_prompt_table(folder: Path, models: tuple[str, ...]) -> PromptTable:
+    """Read what ``save_prompt_table`` wrote; raises ``StoreError`` where it does not fit."""
+    try:
+        labels = pq.read_table(folder / "labels.parquet")
+        predictions = pq.read_table(folder / "predictions.parquet")
+    except (OSError, pa.ArrowInvalid) as error:
+        raise StoreError(f"{folder}: labels or predictions can't be read: {error}") from None
+    shape = (-1, len(models))
+    if labels.num_rows != predictions.num_rows or labels["model"].to_pylist() != list(models) * (
+        labels.num_rows // len(models)
+    ):
+        raise StoreError(f"{folder}: labels.parquet does not hold {', '.join(models)} for each prompt")
+
+    def dense(table: pa.Table, column: str) -> Floats:
+        values: Floats = table[column].to_numpy().astype(np.float64)
+        return values.reshape(shape)
+
+    return PromptTable(
+        models=models,
+        prompt_ids=tuple(labels["prompt_id"].to_pylist()[:: len(models)]),
+        input_tokens=dense(labels, "input_tokens")[:, 0].astype(np.int64),
+        output_tokens=dense(labels, "output_tokens").astype(np.int64),
+        score=dense(labels, "score"),
+        quality=dense(predictions, "quality"),
+        length_tokens=dense(predictions, "length_tokens"),
+    )

@@ -1,0 +1,89 @@
+"""A whole sweep: prepare its directory, run what is not finished, say what is there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from rbx.config.base import parse
+from rbx.config.experiment import Experiment
+from rbx.config.pool import Pool, load_pool
+from rbx.errors import StoreError
+from rbx.heads.bundle import Bundle
+from rbx.sweep.context import SweepContext
+from rbx.sweep.executor import Done, StopRequest, run_here, run_in_processes
+from rbx.sweep.plan import Plan
+from rbx.sweep.prompts import load_prompt_table, save_prompt_table
+from rbx.sweep.provenance import provenance
+from rbx.sweep.store import CellSpec, SweepStore
+
+
+@dataclass(frozen=True)
+class SweepResult:
+    """How many cells the plan has, were already finished, ran now, and are left."""
+
+    planned: int
+    resumed: int
+    ran: int
+    left: int
+
+
+def run_sweep(
+    plan: Plan,
+    folder: Path,
+    *,
+    jobs: int,
+    started: Callable[[int, int], None],
+    done: Done,
+    stopping: Callable[[], None],
+) -> SweepResult:
+    """Run or resume a plan in ``folder``.
+
+    ``started(cells to run, cells already finished)`` is called once, ``done`` after each cell,
+    ``stopping`` at the first Ctrl-C. Raises ``StoreError`` where the directory can't be used.
+    """
+    store = SweepStore(folder)
+    with store.locked():
+        _prepare(plan, store)
+        cells = [cell for cell in plan.cells if not store.is_finished(cell.cell_id)]
+        resumed = len(plan.cells) - len(cells)
+        started(len(cells), resumed)
+        ran: list[CellSpec] = []
+
+        def count(cell: CellSpec) -> None:
+            ran.append(cell)
+            done(cell)
+
+        stop = StopRequest()
+        with stop.listening(stopping):
+            if jobs == 1 or len(cells) <= 1:
+                run_here(plan.context, cells, store, stop, count)
+            else:
+                run_in_processes(load_context, cells, store, min(jobs, len(cells)), stop, count)
+        return SweepResult(len(plan.cells), resumed, len(ran), len(cells) - len(ran))
+
+
+def _prepare(plan: Plan, store: SweepStore) -> None:
+    """Write what the cells share; a directory of another experiment is refused."""
+    manifest = {**plan.manifest, **provenance(), "cells": [asdict(cell) for cell in plan.cells]}
+    if (store.folder / "manifest.json").exists():
+        earlier = store.read_manifest()
+        if earlier.get("name") != manifest["name"]:
+            raise StoreError(
+                f"{store.folder}: holds the sweep {earlier.get('name')!r}, not {manifest['name']!r}; use --out"
+            )
+        manifest["created"] = earlier.get("created", manifest["created"])
+    save_prompt_table(plan.context.prompts, store.folder)
+    store.write_manifest(manifest)
+
+
+def load_context(folder: Path) -> SweepContext:
+    """The context of a prepared sweep, from its directory and the files its manifest names."""
+    manifest = SweepStore(folder).read_manifest()
+    experiment = parse(Experiment, manifest["config"], where=f"{folder}/manifest.json: config")
+    pool: Pool = load_pool(experiment.pool).value
+    bundle = Bundle.load(experiment.bundle)
+    if pool.digest != manifest["pool"]["digest"] or bundle.digest != manifest["bundle"]["digest"]:
+        raise StoreError(f"{folder}: the pool or the bundle changed since the sweep was planned")
+    return SweepContext(experiment, pool, load_prompt_table(folder, pool.models), bundle.tpot)

@@ -1,0 +1,187 @@
+"""One cell in virtual time: the scheduler runtime of a deployment in front of the engine model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rbx.config.policy import RouteBalancePolicy, RoutedPolicy
+from rbx.engine.simulator import EngineSim
+from rbx.engine.telemetry import PoolTelemetry
+from rbx.policy.build import build_policy
+from rbx.policy.request_table import RequestTable
+from rbx.scheduler.runtime import Decision, SchedulerRuntime
+from rbx.sweep.context import SweepContext
+from rbx.sweep.workload import POLICY_STREAM, Arriving, stream
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What happened to N requests, in the order of the workload; see ``records`` for the meanings.
+
+    Requests that no instance could hold have instance −1 and NaN times.
+    """
+
+    instance: Ints
+    decided_s: Floats
+    dispatched_s: Floats
+    first_token_s: Floats
+    done_s: Floats
+    output_tokens: Ints
+    wanted_tokens: Ints  # what the model would have said without a cap
+    max_tokens: Ints
+    predicted_quality: Floats
+    predicted_length_tokens: Floats
+    predicted_latency_s: Floats
+    batch_wait_s: Floats
+    encode_s: Floats
+    score_s: Floats
+    batch_id: Ints
+    batch_size: Ints
+    telemetry_age_s: Floats
+    preemptions: Ints
+    busy_s: Floats  # (instances,)
+    steps: int
+    batches: int
+
+
+def request_table(context: SweepContext, arriving: Arriving) -> RequestTable:
+    """What the policy may see of a workload."""
+    prompts, rows = context.prompts, arriving.prompt
+    return RequestTable(
+        input_tokens=prompts.input_tokens[rows],
+        max_tokens=np.full(len(rows), context.experiment.workload.max_output_tokens, dtype=np.int64),
+        budget_usd=arriving.budget_usd,
+        quality=np.ascontiguousarray(prompts.quality[rows]),
+        length_tokens=np.ascontiguousarray(prompts.length_tokens[rows]),
+    ).checked()
+
+
+class SimulatedCell:
+    """Drives one runtime and one engine through one workload."""
+
+    def __init__(
+        self, context: SweepContext, policy: RouteBalancePolicy | RoutedPolicy, arriving: Arriving, seed: int
+    ) -> None:
+        """Build fresh scheduler and engine state; nothing is shared between cells."""
+        n = len(arriving.prompt)
+        self._context = context
+        self._arriving = arriving
+        self._scheduler = context.experiment.scheduler
+        shape = context.shape
+        decider = build_policy(policy, shape, context.pool.models, context.tpot, stream(seed, POLICY_STREAM))
+        self._runtime = SchedulerRuntime(
+            self._scheduler,
+            decider,
+            shape,
+            request_table(context, arriving),
+            context.times,
+            batched=not isinstance(policy, RoutedPolicy) or policy.batched,
+        )
+        self._engine = EngineSim([instance.tier for instance in context.pool.instances], n)
+        self._model = shape.model
+        self._truth = context.prompts.output_tokens[arriving.prompt]
+        self._snapshot: PoolTelemetry | None = None
+        self._decisions: list[Decision] = []
+        self._slot = np.full(n, -1, dtype=np.int64)
+
+    def run(self) -> Outcome:
+        """Play the whole workload and wait for the last answer."""
+        arrivals = self._arriving.scheduled_s.tolist()
+        runtime = self._runtime
+        position, n = 0, len(arrivals)
+        while True:
+            closes_s = runtime.closes_s()
+            if position < n and arrivals[position] <= closes_s:
+                runtime.submit(position, arrivals[position])
+                position += 1
+                continue
+            if closes_s == np.inf:
+                break
+            batch = runtime.close(closes_s)
+            decision = runtime.decide(batch, self._telemetry(batch.ready_s), batch.ready_s)
+            self._decisions.append(decision)
+            self._dispatch(decision)
+        self._engine.drain()
+        return self._outcome()
+
+    def _telemetry(self, now_s: float) -> PoolTelemetry:
+        """The newest snapshot: now, or at the last tick of the scrape period."""
+        period_s = self._scheduler.telemetry.period_s
+        stamp_s = now_s if period_s == 0.0 else np.floor(now_s / period_s) * period_s
+        if self._snapshot is None or stamp_s > self._snapshot.stamp_s[0]:
+            self._engine.advance(stamp_s)
+            self._snapshot = self._engine.telemetry()
+        return self._snapshot
+
+    def _dispatch(self, decision: Decision) -> None:
+        assignment = decision.assignment
+        placed = np.flatnonzero(assignment.instance >= 0)
+        requests = decision.requests[placed]
+        instance = assignment.instance[placed]
+        wanted = self._truth[requests, self._model[instance]]
+        output = np.minimum(wanted, assignment.max_tokens[placed])
+        self._slot[requests] = self._engine.submit_many(
+            instance,
+            np.full(len(placed), decision.decided_s + self._scheduler.network_s),
+            self._context.prompts.input_tokens[self._arriving.prompt[requests]],
+            output,
+            np.maximum(np.rint(assignment.length_tokens[placed]), 1).astype(np.int64),
+            # An answer as long as its cap is ended by the cap, which the engine knows a step ahead.
+            wanted >= assignment.max_tokens[placed],
+        )
+
+    def _outcome(self) -> Outcome:
+        n = len(self._arriving.prompt)
+        # One row per request in decision order, then back to the order of the workload.
+        requests = np.concatenate([decision.requests for decision in self._decisions])
+        back = np.argsort(requests)
+        sizes = np.array([len(decision.requests) for decision in self._decisions])
+
+        def column(name: str) -> NDArray[np.generic]:
+            values = [getattr(decision.assignment, name) for decision in self._decisions]
+            return np.asarray(np.concatenate(values)[back])
+
+        def per_batch(values: list[float]) -> Floats:
+            return np.repeat(np.array(values), sizes)[back]
+
+        batches = [decision.batch for decision in self._decisions]
+        closed_s = per_batch([batch.closed_s for batch in batches])
+        ready_s = per_batch([batch.ready_s for batch in batches])
+        decided_s = per_batch([decision.decided_s for decision in self._decisions])
+        instance = column("instance").astype(np.int64)
+        placed = instance >= 0
+        ages = np.concatenate(
+            [decision.telemetry_age_s[decision.assignment.instance] for decision in self._decisions]
+        )[back]
+        max_tokens = column("max_tokens").astype(np.int64)
+        wanted = np.where(placed, self._truth[np.arange(n), self._model[instance]], 0)
+        engine, slot = self._engine, self._slot
+        return Outcome(
+            instance=instance,
+            decided_s=decided_s,
+            dispatched_s=np.where(placed, decided_s, np.nan),
+            first_token_s=np.where(placed, engine.first_token_s[slot] + self._scheduler.network_s, np.nan),
+            done_s=np.where(placed, engine.done_s[slot] + self._scheduler.network_s, np.nan),
+            output_tokens=np.minimum(wanted, max_tokens),
+            wanted_tokens=wanted,
+            max_tokens=max_tokens,
+            predicted_quality=column("quality").astype(np.float64),
+            predicted_length_tokens=column("length_tokens").astype(np.float64),
+            predicted_latency_s=column("latency_s").astype(np.float64),
+            batch_wait_s=closed_s - self._arriving.scheduled_s,
+            encode_s=ready_s - closed_s,
+            score_s=decided_s - ready_s,
+            batch_id=per_batch([batch.batch_id for batch in batches]).astype(np.int64),
+            batch_size=np.repeat(sizes, sizes)[back],
+            telemetry_age_s=ages,
+            preemptions=np.where(placed, engine.preemptions[slot], 0),
+            busy_s=np.asarray(engine.busy_s, dtype=np.float64),
+            steps=int(np.sum(engine.steps)),
+            batches=len(batches),
+        )
