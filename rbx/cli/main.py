@@ -53,6 +53,7 @@ class LazyGroup(TyperGroup):
     """Lists every command from ``COMMANDS``, and imports the one that is run."""
 
     def __init__(self, **attrs: Any) -> None:
+        """Stand in a stub for each command, which is all that the help page needs."""
         super().__init__(**attrs)
         for name, lazy in COMMANDS.items():
             self.add_command(TyperCommand(name=name, help=lazy.help), name)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from rbx.config.pool import Pool, StepTime, Tier
 
 app = typer.Typer(help="Show a pool: its tiers, prices, limits and step times.", no_args_is_help=True)
@@ -86,34 +89,44 @@ def show(
 
 def _print_tables(document: dict[str, Any]) -> None:
     from rich.console import Console
-    from rich.table import Table
 
     console = Console()
-    prices = Table(title=f"{document['name']}: {document['instances']} instances, {document['gpus']} GPUs")
-    for heading in ("tier", "model", "GPU", "instances", "USD/Mtok in", "out", "sequences", "tokens/step"):
-        prices.add_column(heading, justify="left" if heading in ("tier", "model", "GPU") else "right")
-    times = Table(title=f"Step time at {SHOWN_CONTEXT_TOKENS} tokens of context")
-    for heading in ("tier", "KV tokens", "TPOT alone, ms", "step at 32, ms", "tokens/s at 32", "prior, ms"):
-        times.add_column(heading, justify="left" if heading == "tier" else "right")
+    title = f"{document['name']}: {document['instances']} instances, {document['gpus']} GPUs"
+    console.print(_table(title, ("tier", "model", "instances", "GPUs each"), _deployment(document)))
+    limits = ("tier", "USD/Mtok in", "out", "sequences", "tokens/step", "KV tokens")
+    console.print(_table("Prices and limits", limits, _limits(document)))
+    times = ("tier", "TPOT alone, ms", "step at 32, ms", "tokens/s at 32", "prior, ms")
+    console.print(_table(f"Decoding at {SHOWN_CONTEXT_TOKENS} tokens of context", times, _times(document)))
+
+
+def _deployment(document: dict[str, Any]) -> Iterator[tuple[str, ...]]:
     for tier in document["tiers"]:
-        prices.add_row(
-            tier["name"],
-            tier["model"],
-            f"{tier['gpus_per_instance']} x {tier['gpu']}",
-            str(tier["instances"]),
-            f"{tier['price_in_usd_per_mtok']:.2f}",
-            f"{tier['price_out_usd_per_mtok']:.2f}",
-            str(tier["max_num_seqs"]),
-            str(tier["max_num_batched_tokens"]),
-        )
+        gpus = f"{tier['gpus_per_instance']} x {tier['gpu']}"
+        yield tier["name"], tier["model"], str(tier["instances"]), gpus
+
+
+def _limits(document: dict[str, Any]) -> Iterator[tuple[str, ...]]:
+    for tier in document["tiers"]:
+        prices = (f"{tier[f'price_{side}_usd_per_mtok']:.3f}" for side in ("in", "out"))
+        counts = (f"{tier[key]:,}" for key in ("max_num_seqs", "max_num_batched_tokens", "kv_tokens"))
+        yield tier["name"], *prices, *counts
+
+
+def _times(document: dict[str, Any]) -> Iterator[tuple[str, ...]]:
+    for tier in document["tiers"]:
         at_32 = tier["decode_step_s"]["32"]
-        times.add_row(
-            tier["name"],
-            f"{tier['kv_tokens']:,}",
-            f"{1000 * tier['single_stream_tpot_s']:.1f}",
-            f"{1000 * at_32:.1f}",
-            f"{32 / at_32:.0f}",
-            f"{1000 * tier['tpot_prior_s']:.1f}",
-        )
-    console.print(prices)
-    console.print(times)
+        figures = (1000 * tier["single_stream_tpot_s"], 1000 * at_32, 32 / at_32, 1000 * tier["tpot_prior_s"])
+        yield tier["name"], *(f"{figure:,.1f}" for figure in figures)
+
+
+def _table(title: str, headings: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> Table:
+    from rich.markup import escape
+    from rich.table import Table
+
+    table = Table(title=escape(title), title_justify="left")
+    for heading in headings:
+        left = heading in ("tier", "model", "GPUs each")
+        table.add_column(heading, justify="left" if left else "right")
+    for row in rows:
+        table.add_row(*map(escape, row))
+    return table

@@ -83,7 +83,10 @@ def read_yaml(path: Path) -> dict[str, Any]:
         raise ConfigError(f"{path}: can't be read: {error}") from None
     try:
         data = _parse_yaml(text)
-    except yaml.YAMLError as error:
+    except (
+        yaml.YAMLError,
+        ValueError,
+    ) as error:  # PyYAML lets a date such as 2026-13-01 escape as ValueError
         raise ConfigError(f"{path}: not valid YAML: {error}") from None
     if not isinstance(data, dict):
         raise ConfigError(f"{path}: expected a mapping of keys at the top level")
@@ -99,7 +102,7 @@ def apply_overrides(data: dict[str, Any], overrides: list[str]) -> list[str]:
             raise ConfigError(f"--set {item!r}: expected key=value, such as workload.seeds=[0,1]")
         try:
             value = _parse_yaml(raw)
-        except yaml.YAMLError as error:
+        except (yaml.YAMLError, ValueError) as error:
             raise ConfigError(f"--set {item!r}: the value is not valid YAML: {error}") from None
         _set_dotted(data, key.strip().split("."), value, item)
         keys.append(key.strip())
@@ -109,10 +112,7 @@ def apply_overrides(data: dict[str, Any], overrides: list[str]) -> list[str]:
 def _set_dotted(data: dict[str, Any], parts: list[str], value: Any, item: str) -> None:
     node: Any = data
     for part in parts[:-1]:
-        if isinstance(node, list):
-            node = node[_list_index(node, part, item)]
-            continue
-        node = node.setdefault(part, {})
+        node = node[_list_index(node, part, item)] if isinstance(node, list) else node.setdefault(part, {})
         if not isinstance(node, (dict, list)):
             raise ConfigError(f"--set {item!r}: {part!r} is not a mapping or a list")
     if isinstance(node, list):
