@@ -71,7 +71,7 @@ def _prepare(plan: Plan, store: SweepStore) -> None:
         earlier = store.read_manifest()
         if earlier.get("name") != manifest["name"]:
             raise StoreError(
-                f"{store.folder}: holds the sweep {earlier.get('name')!r}, not {manifest['name']!r}; use --out"
+                f"{store.folder}: holds sweep {earlier.get('name')!r}, not {manifest['name']!r}; use --out"
             )
         manifest["created"] = earlier.get("created", manifest["created"])
     save_prompt_table(plan.context.prompts, store.folder)
