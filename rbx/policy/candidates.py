@@ -8,13 +8,13 @@ from numba import njit
 from rbx.policy.pool_state import PoolShape, PoolState
 
 
-@njit(cache=True)
-def can_hold(i: int, input_tokens: int, shape: PoolShape, state: PoolState) -> bool:
+@njit(cache=True, inline="always")
+def can_hold(alive: bool, input_tokens: int, max_model_len: int) -> bool:
     """Alive, and the context leaves room for at least one output token."""
-    return bool(state.alive[i]) and input_tokens + 1 <= shape.max_model_len[i]
+    return alive and input_tokens + 1 <= max_model_len
 
 
-@njit(cache=True)
+@njit(cache=True, inline="always")
 def breaks_tie(i: int, best: int, state: PoolState) -> bool:
     """Whether ``i`` goes before an equally good ``best``: shorter queue, then least recently used."""
     queue = state.running[i] + state.waiting[i]

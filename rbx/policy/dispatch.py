@@ -51,12 +51,14 @@ def dispatch_batch(
     n, n_instances = len(requests), len(shape.model)
     instance, cap, length = np.full(n, -1), np.zeros(n, dtype=np.int64), np.zeros(n)
     room = np.empty(n_instances, dtype=np.int64)
+    # Fields are taken out of their tuples before the loop: each access would count a reference.
+    model, max_model_len, alive = shape.model, shape.max_model_len, state.alive
     for position in range(n):
         row, wanted = requests[position], chosen_model[position]
         tokens_in, budget = table.input_tokens[row], table.budget_usd[row]
         found = 0
         for i in range(n_instances):
-            if (wanted < 0 or shape.model[i] == wanted) and can_hold(i, tokens_in, shape, state):
+            if (wanted < 0 or model[i] == wanted) and can_hold(alive[i], tokens_in, max_model_len[i]):
                 room[found] = i
                 found += 1
         if found == 0:

@@ -28,61 +28,74 @@ Floats = NDArray[np.float64]
 
 
 class Terms(NamedTuple):
-    """T, C and Q of each instance for one request, and who may serve it; arrays (I,).
+    """Per instance, for the request at hand: T, C, Q, and whether its prompt fits; arrays (I,).
 
-    ``affordable`` implies ``possible``: the prompt fits and, for the former, the budget holds.
+    ``queued_tokens`` is d/b where no decode slot is free, else 0; it depends on the state alone and
+    is kept up to date as requests are booked.
     """
 
+    queued_tokens: Floats
     latency_s: Floats
     cost_usd: Floats
     quality: Floats
     possible: NDArray[np.bool_]
-    affordable: NDArray[np.bool_]
 
 
-@njit(cache=True)
+@njit(cache=True, error_model="numpy")
+def _queued_tokens(i: int, shape: PoolShape, state: PoolState) -> float:
+    """d/b of Eq. 1 on instance ``i``; 0 while a decode slot is free."""
+    if state.running[i] < shape.max_num_seqs[i] and state.waiting[i] == 0:
+        return 0.0
+    return float(state.pending_decode_tokens[i] / max(state.running[i], 1))
+
+
+@njit(cache=True, error_model="numpy")
 def _price(
     row: int, table: RequestTable, shape: PoolShape, tpot_s: Floats, state: PoolState, terms: Terms
 ) -> None:
     """Fill ``terms`` for request ``row``."""
     tokens_in = table.input_tokens[row]
-    for i in range(len(shape.model)):
-        terms.possible[i] = can_hold(i, tokens_in, shape, state)
-        terms.affordable[i] = False
-        if not terms.possible[i]:
-            continue
-        length = min(table.length_tokens[row, shape.model[i]], float(table.max_tokens[row]))
-        queued = 0.0
-        if state.running[i] >= shape.max_num_seqs[i] or state.waiting[i] > 0:
-            queued = state.pending_decode_tokens[i] / max(state.running[i], 1)
-        terms.latency_s[i] = tpot_s[i] * (queued + length)
-        terms.cost_usd[i] = tokens_in * shape.price_in_usd[i] + length * shape.price_out_usd[i]
-        terms.quality[i] = table.quality[row, shape.model[i]]
-        terms.affordable[i] = terms.cost_usd[i] <= table.budget_usd[row]
+    max_tokens = float(table.max_tokens[row])
+    # Fields are taken out of their tuples before the loop: each access would count a reference.
+    model, price_in, price_out = shape.model, shape.price_in_usd, shape.price_out_usd
+    max_model_len, alive = shape.max_model_len, state.alive
+    length_of, quality_of = table.length_tokens[row], table.quality[row]
+    queued, latency_s, cost, quality, possible = terms
+    for i in range(len(tpot_s)):
+        length = min(length_of[model[i]], max_tokens)
+        possible[i] = can_hold(alive[i], tokens_in, max_model_len[i])
+        latency_s[i] = tpot_s[i] * (queued[i] + length)
+        cost[i] = tokens_in * price_in[i] + length * price_out[i]
+        quality[i] = quality_of[model[i]]
 
 
-@njit(cache=True)
-def _highest_score(terms: Terms, weights: Floats, minmax_quality: bool, state: PoolState) -> int:
-    """Argmax of Eq. 1 over the affordable candidates; −1 when there is none."""
+@njit(cache=True, error_model="numpy")
+def _highest_score(
+    terms: Terms, budget_usd: float, weights: Floats, minmax_quality: bool, state: PoolState
+) -> int:
+    """Argmax of Eq. 1 over the possible candidates within budget; −1 when there is none."""
+    _, latency_s, cost, quality, possible = terms
     max_latency, max_cost = 0.0, 0.0
     low, high = np.inf, -np.inf
-    for i in range(len(terms.quality)):
-        if terms.affordable[i]:
-            max_latency = max(max_latency, terms.latency_s[i])
-            max_cost = max(max_cost, terms.cost_usd[i])
-            low = min(low, terms.quality[i])
-            high = max(high, terms.quality[i])
+    for i in range(len(quality)):
+        if possible[i] and cost[i] <= budget_usd:
+            max_latency = max(max_latency, latency_s[i])
+            max_cost = max(max_cost, cost[i])
+            low = min(low, quality[i])
+            high = max(high, quality[i])
+    # A maximum of zero means that every term is zero; 0/1 is then the right ratio.
+    max_latency = max_latency if max_latency > 0.0 else 1.0
+    max_cost = max_cost if max_cost > 0.0 else 1.0
+    spread = high - low if high > low else 1.0
     best, best_score = -1, -np.inf
-    for i in range(len(terms.quality)):
-        if not terms.affordable[i]:
+    for i in range(len(quality)):
+        if not (possible[i] and cost[i] <= budget_usd):
             continue
-        quality = terms.quality[i]
-        if minmax_quality:
-            quality = (quality - low) / (high - low) if high > low else 0.0
-        score = weights[0] * quality
-        score += weights[1] * (1.0 - (terms.latency_s[i] / max_latency if max_latency > 0.0 else 0.0))
-        score += weights[2] * (1.0 - (terms.cost_usd[i] / max_cost if max_cost > 0.0 else 0.0))
-        if best < 0 or score > best_score or (score == best_score and breaks_tie(i, best, state)):
+        q = (quality[i] - low) / spread if minmax_quality else quality[i]
+        score = weights[0] * q
+        score += weights[1] * (1.0 - latency_s[i] / max_latency)
+        score += weights[2] * (1.0 - cost[i] / max_cost)
+        if score > best_score or (score == best_score and breaks_tie(i, best, state)):
             best, best_score = i, score
     return best
 
@@ -103,7 +116,7 @@ def _cheapest(terms: Terms, state: PoolState) -> int:
     return best
 
 
-@njit(cache=True)
+@njit(cache=True, error_model="numpy")
 def assign_batch(
     requests: Ints,
     table: RequestTable,
@@ -120,27 +133,25 @@ def assign_batch(
     the output, predicted length and predicted latency of each request, all (B,).
     """
     n, n_instances = len(requests), len(shape.model)
-    terms = Terms(
-        np.zeros(n_instances),
-        np.zeros(n_instances),
-        np.zeros(n_instances),
-        np.zeros(n_instances, dtype=np.bool_),
-        np.zeros(n_instances, dtype=np.bool_),
-    )
+    scratch = np.zeros((4, n_instances))
+    terms = Terms(scratch[0], scratch[1], scratch[2], scratch[3], np.zeros(n_instances, dtype=np.bool_))
+    for i in range(n_instances):
+        terms.queued_tokens[i] = _queued_tokens(i, shape, state)
     instance, cap = np.full(n, -1), np.zeros(n, dtype=np.int64)
     length, latency_s = np.zeros(n), np.full(n, np.nan)
     for position in range(n):
         row = requests[position]
+        tokens_in, budget = table.input_tokens[row], table.budget_usd[row]
         _price(row, table, shape, tpot_s, state, terms)
-        best = _highest_score(terms, weights, minmax_quality, state)
+        best = _highest_score(terms, budget, weights, minmax_quality, state)
         if best < 0:
             best = _cheapest(terms, state)
         if best < 0:
             continue
         instance[position] = best
-        tokens_in, budget = table.input_tokens[row], table.budget_usd[row]
         cap[position] = cap_output(best, tokens_in, table.max_tokens[row], budget, shape)
         length[position] = min(table.length_tokens[row, shape.model[best]], float(table.max_tokens[row]))
         latency_s[position] = terms.latency_s[best]
         book(best, tokens_in, length[position], sequence + position, shape, state)
+        terms.queued_tokens[best] = _queued_tokens(best, shape, state)
     return instance, cap, length, latency_s
