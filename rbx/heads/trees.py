@@ -50,7 +50,8 @@ def predict_row(trees: PackedTrees, tier: int, features: Floats) -> float:
             node = trees.left[node] + (not np.float32(features[axis]) < trees.split[node])
             axis = trees.feature[node]
         total += trees.split[node]
-    return max(total, trees.floor[tier])
+    answer: float = max(total, trees.floor[tier])
+    return answer
 
 
 @numba.njit(cache=True)
