@@ -136,8 +136,8 @@ class Batching(StrictModel):
 class DecisionCost(StrictModel):
     """Simulated time of one batch's decision: fixed + per request + encoder time, in seconds.
 
-    The encoder's share is ``encode_s_per_request + encode_s_per_token · tokens`` of each request of
-    the batch. Defaults were measured with ``rbx bench decision-cost``; results never depend on how
+    The encoder's share is ``encode_s_per_request + encode_s_per_token · min(tokens,
+    encode_max_tokens)`` of each request of the batch. Defaults were measured with ``rbx bench decision-cost``; results never depend on how
     busy the machine of the sweep was. ``null`` fields take the figures of the bundle's encoder.
     """
 
@@ -145,6 +145,7 @@ class DecisionCost(StrictModel):
     per_request_s: NonNegativeFloat = 0.0003
     encode_s_per_request: NonNegativeFloat | None = None
     encode_s_per_token: NonNegativeFloat | None = None
+    encode_max_tokens: PositiveInt | None = None
 
 
 class Telemetry(StrictModel):

@@ -1,12 +1,17 @@
 """How long a decision takes in virtual time: measured constants, never this machine's clock.
 
 One batch costs ``fixed + per_request·B`` for scoring, after the encoder's
-``encode_per_request·B + encode_per_token·Σ tokens`` where the policy reads the prompt.
+``encode_per_request·B + encode_per_token·Σ min(tokens, encode_max_tokens)`` where the policy reads the prompt.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -17,10 +22,12 @@ class DecisionTimes:
     per_request_s: float
     encode_s_per_request: float
     encode_s_per_token: float
+    encode_max_tokens: int
 
-    def encode_s(self, n_requests: int, n_tokens: int) -> float:
-        """Encoding a batch of ``n_requests`` prompts with ``n_tokens`` tokens in all."""
-        return self.encode_s_per_request * n_requests + self.encode_s_per_token * n_tokens
+    def encode_s(self, prompt_tokens: Ints) -> float:
+        """Encoding a batch of prompts with ``prompt_tokens`` (B,) tokens each."""
+        read = int(np.minimum(prompt_tokens, self.encode_max_tokens).sum())
+        return self.encode_s_per_request * len(prompt_tokens) + self.encode_s_per_token * read
 
     def score_s(self, n_requests: int) -> float:
         """KNN, heads and Eq. 1 for a batch."""

@@ -27,9 +27,6 @@ from rbx.scheduler.ledger import Ledger
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
-# Encoders cut a prompt here, so longer ones cost no more.
-_ENCODER_TOKENS = 256
-
 
 @dataclass(frozen=True)
 class ClosedBatch:
@@ -90,8 +87,7 @@ class SchedulerRuntime:
         requests, arrived_s = self._former.take()
         encode_s = 0.0
         if self._policy.needs_predictions:
-            tokens = int(np.minimum(self._table.input_tokens[requests], _ENCODER_TOKENS).sum())
-            encode_s = self._times.encode_s(len(requests), tokens)
+            encode_s = self._times.encode_s(self._table.input_tokens[requests])
         self._former.hold_until(np.inf)
         batch = ClosedBatch(self._batches, requests, arrived_s, now_s, now_s + encode_s)
         self._batches += 1

@@ -53,17 +53,15 @@ def make_plan(loaded: Loaded[Experiment]) -> Plan:
 
 def _with_encoder_cost(experiment: Experiment, bundle: Bundle) -> Experiment:
     """Fill the decision cost's open fields with the constants of the bundle's encoder."""
-    per_request_s, per_token_s = bundle.encoder_cost()
-    cost = experiment.scheduler.decision_cost
-    filled: dict[str, float] = {
-        "encode_s_per_request": per_request_s
-        if cost.encode_s_per_request is None
-        else cost.encode_s_per_request,
-        "encode_s_per_token": per_token_s if cost.encode_s_per_token is None else cost.encode_s_per_token,
+    encoder = bundle.encoder_cost()
+    constants = {
+        "encode_s_per_request": encoder.encode_s_per_request,
+        "encode_s_per_token": encoder.encode_s_per_token,
+        "encode_max_tokens": encoder.max_tokens,
     }
-    scheduler = experiment.scheduler.model_copy(
-        update={"decision_cost": DecisionCost(**{**cost.model_dump(), **filled})}
-    )
+    given = experiment.scheduler.decision_cost.model_dump()
+    filled = {key: constants[key] if value is None else value for key, value in given.items()}
+    scheduler = experiment.scheduler.model_copy(update={"decision_cost": DecisionCost(**filled)})
     return experiment.model_copy(update={"scheduler": scheduler})
 
 
@@ -141,10 +139,9 @@ def _manifest(
 ) -> dict[str, Any]:
     experiment, pool = context.experiment, context.pool
     sources = dict(loaded.sources)
-    for key in ("encode_s_per_request", "encode_s_per_token"):
-        dotted = f"scheduler.decision_cost.{key}"
-        if getattr(loaded.value.scheduler.decision_cost, key) is None:
-            sources[dotted] = "bundle"
+    for key, value in loaded.value.scheduler.decision_cost.model_dump().items():
+        if value is None:
+            sources[f"scheduler.decision_cost.{key}"] = "bundle"
     return {
         "name": experiment.name,
         "engine": experiment.engine,

@@ -20,7 +20,7 @@ from tests.policy.algorithm1 import Ask, Server
 from tests.policy.scenes import shape_of, table_of
 from tests.policy.test_dispatch import NoTpot
 
-TIMES = DecisionTimes(fixed_s=0.001, per_request_s=0.002, encode_s_per_request=0.01, encode_s_per_token=0.001)
+TIMES = DecisionTimes(0.001, 0.002, 0.01, 0.001, encode_max_tokens=256)
 SERVERS = [Server(0, 1e-7, 1e-7, 2, 8192) for _ in range(4)]
 
 

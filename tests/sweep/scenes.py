@@ -61,12 +61,15 @@ def experiment(**changes: Any) -> Experiment:
         "max_output_tokens": 400,
         **changes.pop("workload", {}),
     }
+    cost = {"encode_s_per_request": 0.002, "encode_s_per_token": 0.0001, "encode_max_tokens": 256}
+    scheduler = {"decision_cost": cost, **changes.pop("scheduler", {})}
     data = {
         "name": "test",
         "grid": "grid",
         "bundle": "bundle",
         "pool": "pool",
         "workload": workload,
+        "scheduler": scheduler,
         "policies": [{"kind": "passthrough"}],
         **changes,
     }
