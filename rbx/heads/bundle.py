@@ -14,6 +14,7 @@ Nothing in it is a pickle. The same grid, pool, encoder and seed give the same b
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import tempfile
@@ -59,6 +60,15 @@ class Bundle:
     def models(self) -> tuple[str, ...]:
         """The model axis of every prediction."""
         return self.meta.models
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of all that decides a prediction; the training report is left out."""
+        sha = hashlib.sha256()
+        for name, content in sorted(self._files().items()):
+            if name != "report.json":
+                sha.update(name.encode() + b"\0" + hashlib.sha256(content).digest())
+        return sha.hexdigest()
 
     @cached_property
     def encoder(self) -> Encoder:
