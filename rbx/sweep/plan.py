@@ -154,7 +154,11 @@ def _manifest(
             "metric": view.metric,
             "coverage": vars(kept),
         },
-        "bundle": {"path": str(experiment.bundle), "digest": bundle.digest, "encoder": bundle.meta.encoder_name},
+        "bundle": {
+            "path": str(experiment.bundle),
+            "digest": bundle.digest,
+            "encoder": bundle.meta.encoder_name,
+        },
         "pool": {
             "name": pool.name,
             "digest": pool.digest,
