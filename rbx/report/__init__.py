@@ -1,0 +1,1 @@
+"""From records to intervals, frontiers and the page."""

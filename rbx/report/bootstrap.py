@@ -1,0 +1,123 @@
+"""Paired bootstrap over prompts: one set of resamples for every cell of a workload.
+
+A resample draws P prompts with replacement from the workload's P prompts, and each drawn prompt
+brings *all* its requests: of every policy, seed and repeat. Thus seeds and repeats are clustered
+by prompt, and two cells are compared within the same resample (the pairing). A mean over requests
+is the ratio Σ c_p·s_p / Σ c_p·n_p of per-prompt sums and counts, where c_p counts how often the
+resample drew prompt p; for all cells at once that is a product of matrices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rbx.errors import StatisticsError
+from rbx.report.tails import tail_quantiles
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Counts = NDArray[np.uint16]
+
+_ROWS_PER_CHUNK = 500
+LEVEL = 0.95
+
+
+@dataclass(frozen=True)
+class RatioColumns:
+    """K means over requests as per-prompt sums and counts, each of shape (P, K)."""
+
+    sums: Floats
+    counts: Floats
+
+    def values(self) -> Floats:
+        """The K means on the data itself; NaN where nothing is counted."""
+        return _ratio(self.sums.sum(axis=0), self.counts.sum(axis=0))
+
+    def prompts(self) -> Ints:
+        """How many prompts count in each of the K means."""
+        return np.count_nonzero(self.counts, axis=0).astype(np.int64)
+
+
+@dataclass(frozen=True)
+class TailColumn:
+    """Values of one cell's requests, largest first, and the prompt of each; both of shape (N,)."""
+
+    values: Floats
+    prompts: Ints
+
+    @classmethod
+    def of(cls, values: Floats, prompts: Ints) -> TailColumn:
+        """Sort, leaving out NaN."""
+        known = np.flatnonzero(np.isfinite(values))
+        order = known[np.argsort(-values[known], kind="stable")]
+        return cls(values[order], prompts[order])
+
+
+@dataclass(frozen=True)
+class Replicates:
+    """Statistics of B resamples: ``means`` of shape (K, B), ``tails`` of shape (T, Q, B)."""
+
+    means: Floats
+    tails: Floats
+
+
+def resample_counts(n_prompts: int, n_resamples: int, seed: int) -> Iterator[Counts]:
+    """Chunks (rows, P) of how often each prompt was drawn; B rows in all, the same for a seed."""
+    rng = np.random.default_rng(seed)
+    for start in range(0, n_resamples, _ROWS_PER_CHUNK):
+        rows = min(_ROWS_PER_CHUNK, n_resamples - start)
+        drawn = rng.integers(0, n_prompts, size=(rows, n_prompts), dtype=np.int64)
+        drawn += np.arange(rows, dtype=np.int64)[:, None] * n_prompts
+        counts = np.bincount(drawn.ravel(), minlength=rows * n_prompts)
+        yield counts.astype(np.uint16).reshape(rows, n_prompts)
+
+
+def replicate(
+    columns: RatioColumns,
+    tails: list[TailColumn],
+    quantiles: tuple[float, ...],
+    *,
+    n_resamples: int,
+    seed: int,
+) -> Replicates:
+    """Every mean and tail quantile on every resample.
+
+    Quantiles interpolate linearly between order statistics, as ``numpy.percentile`` does. A
+    resample without any value gives NaN. Raises ``StatisticsError`` on unusable input.
+    """
+    n_prompts, n_means = columns.sums.shape
+    if n_prompts < 1 or n_resamples < 1:
+        raise StatisticsError(f"can't draw {n_resamples} resamples of {n_prompts} prompts")
+    if not (np.isfinite(columns.sums).all() and np.isfinite(columns.counts).all()):
+        raise StatisticsError("per-prompt sums hold NaN or infinity; leave such requests out of sum and count")
+    # Centring keeps the rounding error relative to the spread, not to the level of the values.
+    centres = np.nan_to_num(columns.values(), nan=0.0)
+    centred = columns.sums - centres * columns.counts
+    weights, which = np.unique(columns.counts, axis=1, return_inverse=True)
+    means = np.empty((n_means, n_resamples))
+    tail = np.empty((len(tails), len(quantiles), n_resamples))
+    start = 0
+    for counts in resample_counts(n_prompts, n_resamples, seed):
+        stop = start + len(counts)
+        drawn = counts.astype(np.float64)
+        means[:, start:stop] = (_ratio(drawn @ centred, (drawn @ weights)[:, which]) + centres).T
+        for index, column in enumerate(tails):
+            tail[index, :, start:stop] = tail_quantiles(counts, column.values, column.prompts, quantiles)
+        start = stop
+    return Replicates(means, tail)
+
+
+def bounds(replicates: Floats, level: float = LEVEL) -> tuple[Floats, Floats]:
+    """Percentile bounds along the last axis; NaN where any replicate is NaN."""
+    out = (1 - level) / 2
+    low, high = np.quantile(replicates, [out, 1 - out], axis=-1)
+    return low, high
+
+
+def _ratio(numerator: Floats, denominator: Floats) -> Floats:
+    empty = denominator == 0
+    return np.where(empty, np.nan, numerator / np.where(empty, 1.0, denominator))

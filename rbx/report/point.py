@@ -1,0 +1,92 @@
+"""A point: one policy at one rate, its seeds together. The unit of every table and figure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from rbx.errors import UsageError
+from rbx.report.load import Cell
+from rbx.report.metrics import Metrics, measure
+from rbx.report.requests import Ints
+
+DEFAULT_BASELINE = "passthrough/shortest-queue"
+
+
+@dataclass(frozen=True)
+class Point:
+    """One policy at one rate; ``load`` is the fraction of capacity where the sweep asked by load.
+
+    ``workloads`` names what it faced: two points are paired when and only when these agree.
+    """
+
+    label: str
+    family: str
+    policy: dict[str, Any]
+    rate_per_s: float
+    load: float | None
+    cells: tuple[Cell, ...]
+    metrics: Metrics
+
+    @property
+    def workloads(self) -> tuple[tuple[int, str], ...]:
+        """(seed, workload hash) of each cell."""
+        return tuple((cell.spec.seed, cell.spec.workload_hash) for cell in self.cells)
+
+    @property
+    def prompts(self) -> Ints:
+        """Prompt number of each request, seeds one after the other; shape (N,)."""
+        return np.concatenate([cell.requests.prompt for cell in self.cells])
+
+    @property
+    def is_fused(self) -> bool:
+        """Whether the policy picks model and instance in one decision (RouteBalance)."""
+        return self.policy.get("kind") == "routebalance"
+
+
+def family_of(policy: dict[str, Any]) -> str:
+    """``routebalance``, or the router of a routed policy: what a figure colours by."""
+    kind = str(policy.get("kind", "unknown"))
+    return str(policy.get("router", kind)) if kind == "routed" else kind
+
+
+def to_points(cells: Iterable[Cell]) -> list[Point]:
+    """Group cells by rate and policy: rates ascend, policies keep the order of the manifest."""
+    groups: dict[tuple[float, str], list[Cell]] = {}
+    order: dict[str, int] = {}
+    for cell in cells:
+        order.setdefault(cell.spec.label, len(order))
+        groups.setdefault((cell.spec.rate_per_s, cell.spec.label), []).append(cell)
+    points = []
+    for (rate_per_s, label), members in sorted(groups.items(), key=lambda g: (g[0][0], order[g[0][1]])):
+        members.sort(key=lambda cell: cell.spec.seed)
+        spec = members[0].spec
+        points.append(
+            Point(
+                label=label,
+                family=family_of(spec.policy),
+                policy=spec.policy,
+                rate_per_s=rate_per_s,
+                load=spec.load,
+                cells=tuple(members),
+                metrics=measure(members),
+            )
+        )
+    return points
+
+
+def baseline_label(points: list[Point], asked: str | None) -> str:
+    """The label that differences are taken against.
+
+    Without ``asked``: passthrough with the shortest queue where the sweep has it, else its first
+    policy. Raises ``UsageError`` naming the labels there are.
+    """
+    labels = list(dict.fromkeys(point.label for point in points))
+    if asked is not None:
+        if asked not in labels:
+            raise UsageError(f"--baseline {asked!r}: no such policy; there are: {', '.join(labels)}")
+        return asked
+    return DEFAULT_BASELINE if DEFAULT_BASELINE in labels else labels[0]

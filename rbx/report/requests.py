@@ -1,0 +1,115 @@
+"""The requests of one cell as arrays: what every metric and interval is computed from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from rbx.sweep.records import STATUSES
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Requests:
+    """N requests of one cell in workload order; every array has shape (N,).
+
+    Times are seconds from the cell's start, NaN where nothing happened. ``prompt`` numbers the
+    sweep's sorted prompt ids; ``status`` numbers ``STATUSES``. ``quality`` is NaN where there is no
+    score. ``slo_met`` is NaN without a target, else 0 or 1.
+    """
+
+    prompt: Ints
+    status: Ints
+    scheduled_s: Floats
+    sent_s: Floats
+    first_token_s: Floats
+    done_s: Floats
+    model: NDArray[np.str_]
+    tier: NDArray[np.str_]
+    output_tokens: Floats
+    quality: Floats
+    cost_usd: Floats
+    exhausted: Bools
+    slo_met: Floats
+    batch_wait_s: Floats
+    encode_s: Floats
+    score_s: Floats
+    fallback: Bools
+    preemptions: Floats
+
+    @property
+    def ok(self) -> Bools:
+        """Requests that completed."""
+        return np.asarray(self.status == STATUSES.index("ok"))
+
+    @property
+    def scored(self) -> Bools:
+        """Completed requests that have a quality score."""
+        return self.ok & np.isfinite(self.quality)
+
+    @property
+    def e2e_s(self) -> Floats:
+        """From the moment the client meant to send to the last token."""
+        return self.done_s - self.scheduled_s
+
+    @property
+    def ttft_s(self) -> Floats:
+        """From the moment the client meant to send to the first token."""
+        return self.first_token_s - self.scheduled_s
+
+    @property
+    def ttft_from_sent_s(self) -> Floats:
+        """From the real send to the first token."""
+        return self.first_token_s - self.sent_s
+
+    @property
+    def tpot_s(self) -> Floats:
+        """(done − first token) ÷ (output tokens − 1); NaN below two tokens."""
+        gaps = np.where(self.output_tokens >= 2, self.output_tokens - 1, np.nan)
+        return (self.done_s - self.first_token_s) / gaps
+
+
+def to_requests(records: pa.Table, prompts: dict[str, int]) -> Requests:
+    """Lay a checked table of ``RECORDS`` out as arrays; ``prompts`` numbers the prompt ids."""
+    records = records.sort_by("request")
+    codes = {status: code for code, status in enumerate(STATUSES)}
+    return Requests(
+        prompt=np.array([prompts[each] for each in records["prompt_id"].to_pylist()], dtype=np.int64),
+        status=np.array([codes[each] for each in records["status"].to_pylist()], dtype=np.int64),
+        scheduled_s=_floats(records, "scheduled_s"),
+        sent_s=_floats(records, "sent_s"),
+        first_token_s=_floats(records, "first_token_s"),
+        done_s=_floats(records, "done_s"),
+        model=_words(records, "model"),
+        tier=_words(records, "tier"),
+        output_tokens=_floats(records, "output_tokens"),
+        quality=_floats(records, "quality"),
+        cost_usd=np.nan_to_num(_floats(records, "cost_usd"), nan=0.0),
+        exhausted=_flags(pc.fill_null(records["exhausted"], False)),
+        slo_met=_floats(records, "slo_met"),
+        batch_wait_s=_floats(records, "batch_wait_s"),
+        encode_s=_floats(records, "encode_s"),
+        score_s=_floats(records, "score_s"),
+        fallback=_words(records, "decision_mode") == "fallback",
+        preemptions=np.nan_to_num(_floats(records, "preemptions"), nan=0.0),
+    )
+
+
+def _floats(records: pa.Table, name: str) -> Floats:
+    return np.asarray(records[name].cast(pa.float64()).to_numpy(), dtype=np.float64)
+
+
+def _flags(column: pa.ChunkedArray) -> Bools:
+    return np.asarray(column.to_numpy(zero_copy_only=False), dtype=np.bool_)
+
+
+def _words(records: pa.Table, name: str) -> NDArray[np.str_]:
+    """Text with the empty string where a row has none."""
+    return np.array(pc.fill_null(records[name].cast(pa.string()), "").to_pylist(), dtype=np.str_)
