@@ -69,7 +69,8 @@ def run_block(block: Block, folder: Path, shared: Path | None) -> None:
         check=False,
     )
     where = f"{block.page.name}:{block.line}"
-    assert done.returncode == 0, f"{where} ended with {done.returncode}\n{done.stdout}\n{done.stderr}"
+    if done.returncode:
+        pytest.fail(f"{where} ended with {done.returncode}\n{done.stdout}\n{done.stderr}")
 
 
 @pytest.mark.skipif(os.environ.get("RBX_TEST_DOCS") != "1", reason="minutes long; set RBX_TEST_DOCS=1")
@@ -112,6 +113,6 @@ def test_links_between_files_lead_somewhere(page: Path) -> None:
 
 def test_a_failing_block_is_named(tmp_path: Path) -> None:
     (block,) = blocks_of("text\n\n```bash run\necho seen; false\necho unseen\n```\n", Path("page.md"))
-    with pytest.raises(AssertionError, match=r"page\.md:3 ended with 1\nseen\n") as caught:
+    with pytest.raises(pytest.fail.Exception, match=r"page\.md:3 ended with 1\nseen\n") as caught:
         run_block(block, tmp_path, None)
     assert "unseen" not in str(caught.value)
