@@ -1,0 +1,5 @@
+"""``python -m rbx``."""
+
+from rbx.cli.main import main
+
+main()
