@@ -10,7 +10,9 @@ resample drew prompt p; for all cells at once that is a product of matrices.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,6 +50,10 @@ class TailColumn:
 
     values: Floats
     prompts: Ints
+
+    def per_prompt(self, n_prompts: int) -> Floats:
+        """How many values each prompt has, shape (P,)."""
+        return np.bincount(self.prompts, minlength=n_prompts).astype(np.float64)
 
     @classmethod
     def of(cls, values: Floats, prompts: Ints) -> TailColumn:
@@ -97,18 +103,33 @@ def replicate(
     # Centring keeps the rounding error relative to the spread, not to the level of the values.
     centres = np.nan_to_num(columns.values(), nan=0.0)
     centred = columns.sums - centres * columns.counts
-    weights, which = np.unique(columns.counts, axis=1, return_inverse=True)
+    weights, which = _distinct([*columns.counts.T, *(tail.per_prompt(n_prompts) for tail in tails)])
     means = np.empty((n_means, n_resamples))
     tail = np.empty((len(tails), len(quantiles), n_resamples))
     start = 0
-    for counts in resample_counts(n_prompts, n_resamples, seed):
-        stop = start + len(counts)
-        drawn = counts.astype(np.float64)
-        means[:, start:stop] = (_ratio(drawn @ centred, (drawn @ weights)[:, which]) + centres).T
-        for index, column in enumerate(tails):
-            tail[index, :, start:stop] = tail_quantiles(counts, column.values, column.prompts, quantiles)
-        start = stop
+    with ThreadPoolExecutor() as threads:
+        for counts in resample_counts(n_prompts, n_resamples, seed):
+            rows = slice(start, start + len(counts))
+            drawn = counts.astype(np.float64)
+            totals = weights @ drawn.T
+            means[:, rows] = _ratio(centred.T @ drawn.T, totals[which[:n_means]]) + centres[:, None]
+            chunk = partial(_tail_chunk, counts, quantiles)
+            for index, found in enumerate(threads.map(chunk, tails, totals[which[n_means:]])):
+                tail[index, :, rows] = found
+            start = rows.stop
     return Replicates(means, tail)
+
+
+def _distinct(vectors: list[Floats]) -> tuple[Floats, Ints]:
+    """Most cells count the same requests: the distinct vectors, and which of them each one is."""
+    seen: dict[bytes, int] = {}
+    which = np.array([seen.setdefault(vector.tobytes(), len(seen)) for vector in vectors], dtype=np.int64)
+    _, first = np.unique(which, return_index=True)
+    return np.array([vectors[index] for index in first]), which
+
+
+def _tail_chunk(counts: Counts, quantiles: tuple[float, ...], tail: TailColumn, totals: Floats) -> Floats:
+    return tail_quantiles(counts, totals, tail.values, tail.prompts, quantiles)
 
 
 def bounds(replicates: Floats, level: float = LEVEL) -> tuple[Floats, Floats]:

@@ -14,15 +14,18 @@ Floats = NDArray[np.float64]
 
 
 def tail_quantiles(
-    counts: NDArray[np.uint16], values: Floats, prompts: NDArray[np.int64], quantiles: tuple[float, ...]
+    counts: NDArray[np.uint16],
+    totals: Floats,
+    values: Floats,
+    prompts: NDArray[np.int64],
+    quantiles: tuple[float, ...],
 ) -> Floats:
     """Quantiles of each resample, shape (Q, B): linear between order statistics.
 
-    ``counts`` has shape (B, P); ``values`` (N,) run from the largest to the smallest and ``prompts``
-    (N,) says which prompt each belongs to. A resample that drew no value gives NaN.
+    ``counts`` has shape (B, P), ``totals`` (B,) says how many values each resample drew; ``values``
+    (N,) run from the largest to the smallest and ``prompts`` (N,) says which prompt each belongs
+    to. A resample that drew no value gives NaN.
     """
-    per_prompt = np.bincount(prompts, minlength=counts.shape[1]).astype(np.float64)
-    totals = counts.astype(np.float64) @ per_prompt
     out = np.empty((len(quantiles), len(counts)))
     for row, quantile in enumerate(quantiles):
         _walk(counts, values, prompts, totals, quantile, out[row])
@@ -39,22 +42,22 @@ def _walk(
     out: Floats,
 ) -> None:
     for b in range(counts.shape[0]):
-        total = totals[b]
-        if total == 0:
+        if totals[b] == 0:
             out[b] = np.nan
             continue
-        position = (total - 1) * quantile
+        position = (totals[b] - 1) * quantile
         below = np.floor(position)
-        share = position - below
-        # Ranks counted from the top: how many values stand above the wanted one.
-        rank_low = total - 1 - below
-        rank_high = max(rank_low - 1, 0.0)
-        seen = 0.0
-        high = np.nan
-        for i in range(len(values)):
-            seen += counts[b, prompts[i]]
-            if np.isnan(high) and seen > rank_high:
-                high = values[i]
-            if seen > rank_low:
-                out[b] = values[i] + share * (high - values[i])
-                break
+        # How many values stand above the order statistic below the position, and above the next one.
+        rank_low = np.int64(totals[b] - 1 - below)
+        rank_high = max(rank_low - 1, 0)
+        row = counts[b]
+        seen = np.int64(row[prompts[0]])
+        i = 0
+        while seen <= rank_high:
+            i += 1
+            seen += np.int64(row[prompts[i]])
+        high = values[i]
+        while seen <= rank_low:
+            i += 1
+            seen += np.int64(row[prompts[i]])
+        out[b] = values[i] + (position - below) * (high - values[i])
