@@ -1,0 +1,1 @@
+"""The labelled prompt grid."""

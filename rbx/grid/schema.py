@@ -19,6 +19,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+DEFAULT_METRIC = "quality"
+
 PROMPTS = pa.schema(
     [
         pa.field("prompt_id", pa.string(), nullable=False),

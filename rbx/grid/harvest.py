@@ -1,0 +1,108 @@
+"""What a source yields: prompts, responses and labels under the source's own keys, and where they came from.
+
+A source is a function from its part of the spec to a ``Harvest``. It knows files and rows, so it checks
+every value; it knows nothing of hashes, splits or missing pairs, which ``rbx.grid.assemble`` adds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from rbx.grid.schema import LABELS, RESPONSES
+
+Say = Callable[[str], None]
+
+
+class PromptRow(NamedTuple):
+    """One prompt; ``split_id`` decides the split where the source has an id of its own for that."""
+
+    key: str
+    prompt: str
+    source: str
+    reference: str | None
+    is_harmful: bool
+    input_tokens: int
+    split_id: str | None = None
+
+
+class ResponseRow(NamedTuple):
+    """One answer of one model; ``status`` is ok, empty or error."""
+
+    key: str
+    model: str
+    response: str | None
+    output_tokens: int | None
+    finish_reason: str | None
+    generation_digest: str
+    status: str
+
+
+class LabelRow(NamedTuple):
+    """One score in [0, 1], or None with a status that says why."""
+
+    key: str
+    model: str
+    metric: str
+    score: float | None
+    status: str
+    reason: str | None
+    judge_digest: str
+
+
+def _keyed(schema: pa.Schema) -> pa.Schema:
+    fields = [pa.field("key", pa.string(), nullable=False), *list(schema)[1:]]
+    return pa.schema(fields)
+
+
+HARVEST_PROMPTS = pa.schema(
+    [
+        pa.field("key", pa.string(), nullable=False),
+        pa.field("prompt", pa.string(), nullable=False),
+        pa.field("source", pa.string(), nullable=False),
+        pa.field("reference", pa.string()),
+        pa.field("is_harmful", pa.bool_(), nullable=False),
+        pa.field("input_tokens", pa.int32(), nullable=False),
+        pa.field("split_id", pa.string()),
+    ]
+)
+HARVEST_RESPONSES = _keyed(RESPONSES)
+HARVEST_LABELS = _keyed(LABELS)
+
+
+@dataclass(frozen=True)
+class Harvest:
+    """Three tables joined by ``key``, their provenance, and whether a program made them up."""
+
+    prompts: pa.Table
+    responses: pa.Table
+    labels: pa.Table
+    provenance: dict[str, Any] = field(default_factory=dict)
+    synthetic: bool = False
+
+
+def harvest_rows(
+    prompts: Sequence[PromptRow],
+    responses: Sequence[ResponseRow],
+    labels: Sequence[LabelRow],
+    provenance: dict[str, Any],
+) -> Harvest:
+    """Rows to tables."""
+    return Harvest(
+        prompts=_table(prompts, HARVEST_PROMPTS),
+        responses=_table(responses, HARVEST_RESPONSES),
+        labels=_table(labels, HARVEST_LABELS),
+        provenance=provenance,
+    )
+
+
+def _table(rows: Sequence[tuple[Any, ...]], schema: pa.Schema) -> pa.Table:
+    columns = list(zip(*rows, strict=True)) if rows else [()] * len(schema)
+    arrays = [
+        pa.array(column, type=kind.type, from_pandas=False)
+        for column, kind in zip(columns, schema, strict=True)
+    ]
+    return pa.Table.from_arrays(arrays, schema=schema)

@@ -1,0 +1,77 @@
+"""``manifest.json``: what a grid's files must be, what stands in them and how they came about."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field, ValidationError
+
+from rbx.config.base import NonNegativeInt, StrictModel, digest
+from rbx.errors import DatasetError
+
+FILE = "manifest.json"
+FORMAT = 1
+TABLES = ("prompts.parquet", "responses.parquet", "labels.parquet")
+
+
+class Counts(StrictModel):
+    """Rows by kind; a label is present where its score is not null."""
+
+    prompts: NonNegativeInt
+    train: NonNegativeInt
+    test: NonNegativeInt
+    responses: NonNegativeInt
+    labels: NonNegativeInt
+    labels_present: NonNegativeInt
+    duplicate_prompts: NonNegativeInt
+
+
+class Manifest(StrictModel):
+    """Written last; a directory without one is not a grid."""
+
+    format: int
+    name: str
+    description: str
+    licence: str
+    synthetic: bool
+    models: tuple[str, ...] = Field(min_length=1)
+    metrics: tuple[str, ...] = Field(min_length=1)
+    counts: Counts
+    files: dict[str, str]  # table -> sha256 of its bytes
+    digest: str  # identity of the grid: the digest of ``files``
+    spec: dict[str, Any]
+    sources: dict[str, str]  # dotted key of the spec -> default | file | --set
+    provenance: dict[str, Any]
+    versions: dict[str, str]
+
+
+def digest_of_files(files: dict[str, str]) -> str:
+    """Identity of a grid by the sha256 of its tables."""
+    return digest({name: files[name] for name in TABLES})
+
+
+def read_manifest(folder: Path) -> Manifest:
+    """Read and validate; raises ``DatasetError`` where it is absent, malformed or of another format."""
+    path = folder / FILE
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        what = f"no {FILE} in it" if folder.is_dir() else "no such directory"
+        raise DatasetError(f"{folder}: not a grid ({what}); make one with `rbx build-dataset`") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise DatasetError(f"{path}: can't be read: {error}") from None
+    try:
+        manifest = Manifest.model_validate_json(text)
+    except ValidationError as error:
+        faults = "; ".join(
+            f"{'.'.join(map(str, each['loc'])) or '(top)'}: {each['msg']}" for each in error.errors()
+        )
+        raise DatasetError(f"{path}: not a valid manifest: {faults}; build the grid again") from None
+    if manifest.format != FORMAT:
+        raise DatasetError(
+            f"{path}: written in format {manifest.format}, this version reads {FORMAT}; build the grid again"
+        )
+    if set(manifest.files) != set(TABLES) or manifest.digest != digest_of_files(manifest.files):
+        raise DatasetError(f"{path}: its digest does not match its list of files; build the grid again")
+    return manifest

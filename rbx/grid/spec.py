@@ -1,0 +1,155 @@
+"""The spec file of ``rbx build-dataset``: a name and one source."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field, field_validator, model_validator
+
+from rbx.config.base import Loaded, NonNegativeInt, PositiveInt, StrictModel, load
+from rbx.grid.schema import DEFAULT_METRIC
+
+RECORD_KEY = "deepeval-llama3.1-8b-it_reference"
+Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
+Text = Annotated[str, Field(min_length=1)]
+
+
+class ZeroEvalSource(StrictModel):
+    """A folder with ``prompts.jsonl.gz`` and ``grid.jsonl.gz``: verified 0/1 answers of ZeroEval."""
+
+    kind: Literal["zeroeval"]
+    path: Path | None = None
+    models: tuple[Text, ...] = ()  # empty: all of them
+
+
+class RouteBalanceSource(StrictModel):
+    """Rows in the schema of RouteBalance's estimator data: local files, or a dataset on the hub.
+
+    ``metrics`` maps the grid's metric names to keys of the rows: a key of ``llm_judge_scores`` or a field
+    of the model's entry, such as ``similarity_score``. ``rename`` maps model names to the pool's.
+    """
+
+    kind: Literal["routebalance"]
+    path: Path | None = None  # a file, or a folder of .jsonl and .parquet files
+    hub: Text | None = None  # such as asdwb/route_balance_model_estimator
+    revision: Text = "main"
+    metrics: dict[Name, Text] = Field(default={DEFAULT_METRIC: RECORD_KEY}, min_length=1)
+    rename: dict[Text, Text] = Field(default_factory=dict)
+    max_tokens: PositiveInt = 1024  # the authors' generation limit, for finish_reason
+
+    @model_validator(mode="after")
+    def _one_place(self) -> RouteBalanceSource:
+        if (self.path is None) == (self.hub is None):
+            raise ValueError("give either path (local) or hub (a dataset id), by --set source.path=FILE")
+        return self
+
+
+class LongColumns(StrictModel):
+    """Column names where each row holds one answer."""
+
+    prompt: Text
+    model: Text
+    score: Text
+    id: Text | None = None
+    response: Text | None = None
+    output_tokens: Text | None = None
+    input_tokens: Text | None = None
+    reference: Text | None = None
+    source: Text | None = None
+    is_harmful: Text | None = None
+    finish_reason: Text | None = None
+
+
+class WideColumns(StrictModel):
+    """Column names of the prompt where each row holds the answers of all models."""
+
+    prompt: Text
+    id: Text | None = None
+    input_tokens: Text | None = None
+    reference: Text | None = None
+    source: Text | None = None
+    is_harmful: Text | None = None
+
+
+class ModelColumns(StrictModel):
+    """Column names of one model's answer in the wide layout."""
+
+    score: Text
+    response: Text | None = None
+    output_tokens: Text | None = None
+    finish_reason: Text | None = None
+
+
+class ScoreRange(StrictModel):
+    """The scores' own scale, mapped linearly to [0, 1]."""
+
+    low: float = 0.0
+    high: float = 1.0
+
+    @model_validator(mode="after")
+    def _ordered(self) -> ScoreRange:
+        if not self.low < self.high:
+            raise ValueError("low must be below high")
+        return self
+
+
+class LongTableSource(StrictModel):
+    """Anybody's file with one row per (prompt, model)."""
+
+    kind: Literal["table"]
+    layout: Literal["long"]
+    path: Path | None = None
+    columns: LongColumns
+    metric: Name = DEFAULT_METRIC
+    score_range: ScoreRange = ScoreRange()
+
+
+class WideTableSource(StrictModel):
+    """Anybody's file with one row per prompt and columns per model."""
+
+    kind: Literal["table"]
+    layout: Literal["wide"]
+    path: Path | None = None
+    columns: WideColumns
+    models: dict[Text, ModelColumns] = Field(min_length=1)
+    metric: Name = DEFAULT_METRIC
+    score_range: ScoreRange = ScoreRange()
+
+
+TableSource = Annotated[LongTableSource | WideTableSource, Field(discriminator="layout")]
+
+
+class SynthSource(StrictModel):
+    """A synthetic grid, calibrated to RouteBalance's published marginals; see docs/datasets.md."""
+
+    kind: Literal["synth"]
+    preset: Literal["routebalance", "quickstart"]
+    n: Annotated[int, Field(ge=1, le=200_000)] | None = None  # default: the preset's
+    seed: NonNegativeInt = 0
+
+
+Source = Annotated[
+    ZeroEvalSource | RouteBalanceSource | TableSource | SynthSource, Field(discriminator="kind")
+]
+
+
+class DatasetSpec(StrictModel):
+    """One grid: its name, what the card says of it, and where its rows come from."""
+
+    name: Name
+    description: Text
+    licence: Text = "unstated"
+    source: Source
+
+    @field_validator("name")
+    @classmethod
+    def _portable(cls, name: str) -> str:
+        if len(name) > 100:
+            raise ValueError("at most 100 characters")
+        return name
+
+
+def load_spec(path: Path, overrides: list[str] | None = None) -> Loaded[DatasetSpec]:
+    """Read a spec file with ``--set`` overrides; raises ``ConfigError`` listing every fault."""
+    return load(DatasetSpec, path, overrides)

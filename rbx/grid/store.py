@@ -1,0 +1,193 @@
+"""Grids on disk: written whole or not at all, read only if they are what their manifest says."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from rbx import __version__
+from rbx.errors import DatasetError
+from rbx.grid.assemble import Grid
+from rbx.grid.card import dataset_card
+from rbx.grid.files import sha256_of
+from rbx.grid.manifest import FILE, FORMAT, TABLES, Counts, Manifest, digest_of_files, read_manifest
+from rbx.grid.schema import DEFAULT_METRIC, LABELS, PROMPTS, RESPONSES, GridView
+from rbx.grid.view import dense_view
+
+SCHEMAS = dict(zip(TABLES, (PROMPTS, RESPONSES, LABELS), strict=True))
+
+
+@dataclass(frozen=True)
+class Origin:
+    """What the manifest says of a grid's origin; ``sources`` maps spec keys to where their value is from."""
+
+    name: str
+    description: str
+    licence: str
+    synthetic: bool
+    spec: dict[str, Any]
+    sources: dict[str, str]
+    provenance: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Tables:
+    """A grid's three tables as they lie on disk."""
+
+    prompts: pa.Table
+    responses: pa.Table
+    labels: pa.Table
+
+
+def write_grid(grid: Grid, origin: Origin, folder: Path, *, force: bool = False) -> tuple[Manifest, bool]:
+    """Write a grid directory; returns its manifest and whether anything had to be written.
+
+    The files are written and synced in a directory beside it, which then takes its name. The same grid
+    is left as it is; another grid is replaced only with ``force``, and what is not a grid never.
+    Raises ``DatasetError``.
+    """
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    staging = folder.with_name(f".{folder.name}.{os.getpid()}.tmp")
+    shutil.rmtree(staging, ignore_errors=True)
+    staging.mkdir()
+    try:
+        manifest = _write_files(grid, origin, staging)
+        if folder.exists() and not _may_replace(folder, manifest, force=force):
+            return manifest, False
+        _put_in_place(staging, folder)
+    except OSError as error:
+        raise DatasetError(f"{folder}: can't be written: {error.strerror or error}") from None
+    finally:
+        shutil.rmtree(staging, ignore_errors=True)
+    return manifest, True
+
+
+def _write_files(grid: Grid, origin: Origin, staging: Path) -> Manifest:
+    for name, table in zip(TABLES, (grid.prompts, grid.responses, grid.labels), strict=True):
+        pq.write_table(table, staging / name, compression="zstd")
+    files = {name: sha256_of(staging / name) for name in TABLES}
+    manifest = Manifest(
+        format=FORMAT,
+        name=origin.name,
+        description=origin.description,
+        licence=origin.licence,
+        synthetic=origin.synthetic,
+        models=grid.models,
+        metrics=grid.metrics,
+        counts=counts_of(grid.prompts, grid.responses, grid.labels, grid.duplicate_prompts),
+        files=files,
+        digest=digest_of_files(files),
+        spec=origin.spec,
+        sources=origin.sources,
+        provenance=origin.provenance,
+        versions={"rbx": __version__, "pyarrow": pa.__version__},
+    )
+    (staging / "README.md").write_text(dataset_card(manifest), encoding="utf-8")
+    (staging / FILE).write_text(manifest.model_dump_json(indent=1) + "\n", encoding="utf-8")
+    for path in sorted(staging.iterdir()):
+        _sync(path)
+    _sync(staging)
+    return manifest
+
+
+def counts_of(prompts: pa.Table, responses: pa.Table, labels: pa.Table, duplicates: int) -> Counts:
+    """Count rows; ``duplicates`` is what assembling dropped."""
+    n_train = pc.sum(pc.equal(prompts["split"], "train")).as_py() or 0
+    return Counts(
+        prompts=prompts.num_rows,
+        train=n_train,
+        test=prompts.num_rows - n_train,
+        responses=responses.num_rows,
+        labels=labels.num_rows,
+        labels_present=labels.num_rows - labels["score"].null_count,
+        duplicate_prompts=duplicates,
+    )
+
+
+def _may_replace(folder: Path, manifest: Manifest, *, force: bool) -> bool:
+    """False where the very same grid is there already; raises where it must not be replaced."""
+    if folder.is_dir() and not any(folder.iterdir()):
+        return True
+    if not (folder / FILE).is_file():
+        raise DatasetError(f"{folder}: exists and is not a grid; give another directory with --out")
+    if force:
+        return True
+    try:
+        there = read_manifest(folder)
+        _verify_files(folder, there)
+    except DatasetError as error:
+        raise DatasetError(f"{error}; or replace it with --force") from None
+    if there.digest == manifest.digest:
+        return there != manifest  # the same tables; their description may be new
+    raise DatasetError(
+        f"{folder}: holds another grid ({there.name}, digest {there.digest[:12]}, this one would be "
+        f"{manifest.digest[:12]}); replace it with --force or choose another directory with --out"
+    )
+
+
+def _put_in_place(staging: Path, folder: Path) -> None:
+    # A directory can't be renamed over a full one, so the old grid steps aside first.
+    aside = folder.with_name(f".{folder.name}.{os.getpid()}.old")
+    if folder.exists():
+        folder.rename(aside)
+    staging.rename(folder)
+    _sync(folder.parent)
+    shutil.rmtree(aside, ignore_errors=True)
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def read_tables(folder: Path) -> tuple[Manifest, Tables]:
+    """Manifest and tables, with digests and schemas verified; raises ``DatasetError``."""
+    manifest = read_manifest(folder)
+    _verify_files(folder, manifest)
+    prompts, responses, labels = (_read_table(folder / name, SCHEMAS[name]) for name in TABLES)
+    return manifest, Tables(prompts, responses, labels)
+
+
+def _verify_files(folder: Path, manifest: Manifest) -> None:
+    for name in TABLES:
+        path = folder / name
+        if not path.is_file():
+            raise DatasetError(f"{path}: no such file; build the grid again")
+        if sha256_of(path) != manifest.files[name]:
+            raise DatasetError(
+                f"{path}: not the file that {FILE} names (sha256 differs); build the grid again"
+            )
+
+
+def _read_table(path: Path, schema: pa.Schema) -> pa.Table:
+    try:
+        table = pq.read_table(path)
+    except (pa.ArrowException, OSError) as error:
+        raise DatasetError(f"{path}: not a readable Parquet file: {error}") from None
+    for kind in schema:
+        if kind.name not in table.column_names:
+            raise DatasetError(f"{path}: no column {kind.name}; build the grid again")
+        if table.schema.field(kind.name).type != kind.type:
+            found = table.schema.field(kind.name).type
+            raise DatasetError(f"{path}, column {kind.name}: is {found}, expected {kind.type}")
+    return table.select(schema.names)
+
+
+def open_view(path: Path, metric: str = DEFAULT_METRIC) -> GridView:
+    """Open a grid directory on one metric.
+
+    Raises ``DatasetError`` where a file is absent, altered or malformed (naming file, row and column),
+    and where the grid has no such metric (naming those it has).
+    """
+    manifest, tables = read_tables(path)
+    return dense_view(path, manifest, tables.prompts, tables.responses, tables.labels, metric)
