@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from rbx.config.base import digest
 from rbx.config.pool import Tier
 from rbx.engine.simulator import EngineSim
 from rbx.engine.telemetry import TPOT_FEATURES, tpot_features
@@ -66,7 +67,7 @@ class TierObservations:
 def sweep_tier(tier: Tier, lengths: LengthPool, seed: int, progress: Progress = silent) -> TierObservations:
     """Observe one instance of ``tier`` at every load; raises ``BundleError`` if no request fits it."""
     fitting = _fit(tier, lengths)
-    rng = np.random.default_rng([seed, int.from_bytes(tier.name.encode(), "big") % 2**63])
+    rng = np.random.default_rng([seed, int(digest(tier.name)[:16], 16)])
     capacity_per_s = measure_capacity(tier, _draw(fitting, CAPACITY_REQUESTS, rng))
     runs = []
     for position, load in enumerate(LOADS):

@@ -82,7 +82,7 @@ def _tiers(report: TrainingReport) -> Table:
     table = _table(
         "TPOT heads on held-out blocks of time (simulated engine)",
         "tier", "n train", "n test", "capacity req/s", "MAE ms/token", "MAPE",
-        "prior MAE", "E2E MAPE", "predicted length", "prior E2E", "low load ms (n)",
+        "prior MAE", "E2E MAPE", "at predicted length", "prior E2E", "low load ms (n)",
     )  # fmt: skip
     for tier in report.tiers:
         table.add_row(
@@ -104,7 +104,7 @@ def _tiers(report: TrainingReport) -> Table:
 def _encoders(report: TrainingReport, encode_alone_ms: Mapping[str, float]) -> Table:
     table = _table(
         "Encoders on the same split",
-        "encoder", "Spearman", "AUC", "R² log length", "routed quality", "less chosen", "ms alone",
+        "encoder", "Spearman", "AUC", "R² log length", "routed quality", "minus chosen", "ms alone",
     )  # fmt: skip
     for encoder in report.encoders:
         table.add_row(
