@@ -26,6 +26,7 @@ LAYERS = (
     ("sweep",),
     ("report",),
     ("cli",),
+    ("__main__",),
 )
 RANK = {package: rank for rank, layer in enumerate(LAYERS) for package in layer}
 BESIDE = {("grid", "config"), ("heads", "engine"), ("serve", "scheduler"), ("serve", "load")}
