@@ -99,7 +99,7 @@ def test_killed_twice_and_resumed_gives_the_bytes_of_an_uninterrupted_run(
     assert result["ran"] == N_CELLS - len(kept)
     assert {path: path.stat().st_mtime_ns for path in kept} == stamps
     assert workplace.cells(out) == finished
-    assert [path for path in (workplace.folder / out).rglob(".*.tmp")] == []
+    assert list((workplace.folder / out).rglob(".*.tmp")) == []
 
 
 def test_one_interrupt_drains_and_says_how_to_go_on(workplace: Workplace, finished: dict[str, bytes]) -> None:
