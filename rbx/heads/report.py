@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from dataclasses import dataclass
 from typing import Any
 
 from rbx.heads.evaluation import Interval, ModelReport, RoutingReport
+from rbx.heads.manifest import canonical
 
 
 @dataclass(frozen=True)
 class TierReport:
     """Errors of one tier on held-out blocks of time, each with its n.
 
-    ``e2e_mape`` prices a request by T (see ``latency_s``) at its true length, ``e2e_mape_predicted`` at
-    the length head's; ``prior_*`` do the same with the pool file's constant.
+    ``e2e_mape`` prices a request by T (see ``rbx.heads.tpot.latency_s``) at its true length,
+    ``e2e_mape_free`` the ``n_free`` of them that met a free slot, ``e2e_mape_predicted`` all of them at
+    the length head's length; ``prior_*`` do the same with the pool file's constant.
     """
 
     tier: str
@@ -27,6 +30,9 @@ class TierReport:
     e2e_mape: float
     e2e_mape_predicted: float
     prior_e2e_mape: float
+    n_free: int
+    e2e_mape_free: float | None
+    prior_e2e_mape_free: float | None
     low_load_tpot_ms: float
     n_low_load: int
 
@@ -65,5 +71,6 @@ class TrainingReport:
     notes: tuple[str, ...]
 
     def as_json(self) -> dict[str, Any]:
-        """Plain data; figures that can't be estimated are null."""
-        return dataclasses.asdict(self)
+        """Plain data as a JSON file gives it back; figures that can't be estimated are null."""
+        data: dict[str, Any] = json.loads(canonical(dataclasses.asdict(self)))
+        return data

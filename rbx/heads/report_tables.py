@@ -80,9 +80,9 @@ def _routing(report: TrainingReport) -> Table:
 
 def _tiers(report: TrainingReport) -> Table:
     table = _table(
-        "TPOT heads on held-out blocks of time (simulated engine)",
-        "tier", "n train", "n test", "capacity req/s", "MAE ms/token", "MAPE",
-        "prior MAE", "E2E MAPE", "at predicted length", "prior E2E", "low load ms (n)",
+        "TPOT heads on held-out blocks of time (simulated engine; in brackets the pool file's constant)",
+        "tier", "n train", "n test", "capacity req/s", "TPOT MAE ms/token", "MAPE",
+        "E2E MAPE, slot free", "n free", "E2E MAPE, all", "at predicted length", "low-load TPOT ms", "n",
     )  # fmt: skip
     for tier in report.tiers:
         table.add_row(
@@ -90,13 +90,14 @@ def _tiers(report: TrainingReport) -> Table:
             str(tier.n_train),
             str(tier.n_test),
             f"{tier.capacity_per_s:.2f}",
-            f"{tier.tpot_mae_ms:.2f}",
+            f"{tier.tpot_mae_ms:.2f} ({tier.prior_tpot_mae_ms:.2f})",
             f"{tier.tpot_mape:.1%}",
-            f"{tier.prior_tpot_mae_ms:.2f}",
-            f"{tier.e2e_mape:.1%}",
+            f"{_percent(tier.e2e_mape_free)} ({_percent(tier.prior_e2e_mape_free)})",
+            str(tier.n_free),
+            f"{tier.e2e_mape:.1%} ({tier.prior_e2e_mape:.1%})",
             f"{tier.e2e_mape_predicted:.1%}",
-            f"{tier.prior_e2e_mape:.1%}",
-            f"{tier.low_load_tpot_ms:.1f} ({tier.n_low_load})",
+            f"{tier.low_load_tpot_ms:.1f}",
+            str(tier.n_low_load),
         )
     return table
 
@@ -128,6 +129,10 @@ def _table(title: str, *columns: str) -> Table:
 
 def _number(value: float | None, digits: int = 3) -> str:
     return "–" if value is None else f"{value:.{digits}f}"
+
+
+def _percent(value: float | None) -> str:
+    return "–" if value is None else f"{value:.1%}"
 
 
 def _interval(interval: Interval | None, *, signed: bool = False) -> str:

@@ -64,14 +64,20 @@ class TpotHeads:
         return predicted
 
 
+def slot_is_free(features: Floats, max_num_seqs: int) -> NDArray[np.bool_]:
+    """Whether a new request would decode at once: fewer than ``max_num_seqs`` run and none waits."""
+    running, waiting = (features[:, TPOT_FEATURES.index(name)] for name in ("running", "waiting"))
+    free: NDArray[np.bool_] = (running < max_num_seqs) & (waiting == 0)
+    return free
+
+
 def latency_s(features: Floats, tpot_s: Floats, length_tokens: Floats, max_num_seqs: int) -> Floats:
     """T of RouteBalance, rows of one tier: tpot·L while a slot is free, else tpot·(d/b + L).
 
-    A slot is free if fewer than ``max_num_seqs`` run and none waits; b is the running sequences, d the
-    pending decode tokens.
+    b is the running sequences (at least 1), d the pending decode tokens.
     """
-    column = {name: features[:, index] for index, name in enumerate(TPOT_FEATURES)}
-    free = (column["running"] < max_num_seqs) & (column["waiting"] == 0)
-    queued = column["pending_decode_tokens"] / np.maximum(column["running"], 1)
-    waited: Floats = tpot_s * (np.where(free, 0.0, queued) + length_tokens)
-    return waited
+    pending = features[:, TPOT_FEATURES.index("pending_decode_tokens")]
+    queued = pending / np.maximum(features[:, TPOT_FEATURES.index("running")], 1)
+    free = slot_is_free(features, max_num_seqs)
+    whole: Floats = tpot_s * (np.where(free, 0.0, queued) + length_tokens)
+    return whole

@@ -13,10 +13,11 @@ from rbx.engine.telemetry import TPOT_FEATURES
 from rbx.errors import BundleError
 from rbx.heads.rate_sweep import LOW_LOAD, TierObservations
 from rbx.heads.report import TierReport
-from rbx.heads.tpot import StaticPrior, TpotHeads, latency_s
+from rbx.heads.tpot import StaticPrior, TpotHeads, latency_s, slot_is_free
 from rbx.heads.trees import pack, predict_rows
 
 Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 
 ROUNDS = 150
 # One thread: the histogram method then sums in one order, and a bundle's bytes depend on nothing else.
@@ -81,12 +82,15 @@ def _report(tier: Tier, index: int, seen: TierObservations, heads: TpotHeads, n_
     features, actual_s, e2e_s = seen.features[rows], seen.tpot_s[rows], seen.e2e_s[rows]
     predicted_s = predict_rows(heads.trees, features, np.full(len(features), index, dtype=np.int64))
     prior_s = np.full(len(features), tier.tpot_prior_s)
+    seqs = tier.limits.max_num_seqs
+    free = slot_is_free(features, seqs)
 
-    def e2e_mape(tpot_s: Floats, length_tokens: Floats) -> float:
-        t = latency_s(features, tpot_s, length_tokens, tier.limits.max_num_seqs)
-        return float(np.mean(np.abs(t - e2e_s) / e2e_s))
+    def e2e_errors(tpot_s: Floats, length_tokens: Ints) -> Floats:
+        t = latency_s(features, tpot_s, length_tokens.astype(np.float64), seqs)
+        errors: Floats = np.abs(t - e2e_s) / e2e_s
+        return errors
 
-    true_length = seen.output_tokens[rows].astype(np.float64)
+    head, prior = (e2e_errors(tpot_s, seen.output_tokens[rows]) for tpot_s in (predicted_s, prior_s))
     return TierReport(
         tier=tier.name,
         n_train=int((seen.role == 0).sum()),
@@ -95,9 +99,12 @@ def _report(tier: Tier, index: int, seen: TierObservations, heads: TpotHeads, n_
         tpot_mae_ms=float(np.mean(np.abs(predicted_s - actual_s)) * 1e3),
         tpot_mape=float(np.mean(np.abs(predicted_s - actual_s) / actual_s)),
         prior_tpot_mae_ms=float(np.mean(np.abs(prior_s - actual_s)) * 1e3),
-        e2e_mape=e2e_mape(predicted_s, true_length),
-        e2e_mape_predicted=e2e_mape(predicted_s, seen.predicted_tokens[rows].astype(np.float64)),
-        prior_e2e_mape=e2e_mape(prior_s, true_length),
+        e2e_mape=float(head.mean()),
+        e2e_mape_predicted=float(e2e_errors(predicted_s, seen.predicted_tokens[rows]).mean()),
+        prior_e2e_mape=float(prior.mean()),
+        n_free=int(free.sum()),
+        e2e_mape_free=float(head[free].mean()) if free.any() else None,
+        prior_e2e_mape_free=float(prior[free].mean()) if free.any() else None,
         low_load_tpot_ms=float(np.median(seen.tpot_s[seen.load <= LOW_LOAD]) * 1e3),
         n_low_load=n_low,
     )
