@@ -99,7 +99,9 @@ def replicate(
     if n_prompts < 1 or n_resamples < 1:
         raise StatisticsError(f"can't draw {n_resamples} resamples of {n_prompts} prompts")
     if not (np.isfinite(columns.sums).all() and np.isfinite(columns.counts).all()):
-        raise StatisticsError("per-prompt sums hold NaN or infinity; leave such requests out of sum and count")
+        raise StatisticsError(
+            "per-prompt sums hold NaN or infinity; leave such requests out of sum and count"
+        )
     # Centring keeps the rounding error relative to the spread, not to the level of the values.
     centres = np.nan_to_num(columns.values(), nan=0.0)
     centred = columns.sums - centres * columns.counts

@@ -35,7 +35,7 @@ def faults(records: pa.Table, summary: CellSummary, spec: CellSpec) -> list[str]
 
 
 def _count_faults(records: pa.Table, summary: CellSummary, spec: CellSpec) -> Iterator[str]:
-    counted = {status: 0 for status in STATUSES}
+    counted = dict.fromkeys(STATUSES, 0)
     for entry in records["status"].cast(pa.string()).value_counts().to_pylist():
         counted[entry["values"]] = entry["counts"]
     unknown = sorted(set(counted) - set(STATUSES))

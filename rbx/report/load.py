@@ -86,9 +86,7 @@ def read_sweep(folder: Path, *, strict: bool = False) -> Sweep:
             f"{folder}: {len(unmatched)} completed requests have no quality score (--strict), first:\n  {shown}"
         )
     labels = read_labels(folder / "labels.parquet", tuple(ids))
-    return Sweep(
-        folder, manifest, tuple(ids), cells, tuple(invalid), tuple(missing), labels, len(unmatched)
-    )
+    return Sweep(folder, manifest, tuple(ids), cells, tuple(invalid), tuple(missing), labels, len(unmatched))
 
 
 def _specs(manifest: dict[str, Any], folder: Path) -> list[CellSpec]:

@@ -16,8 +16,7 @@ from rbx.report.requests import Floats
 class Plane:
     """Quality on one axis, ``axis`` on the other; ``metric`` is its name in ``PairedPoints.means``.
 
-    ``better`` and ``worse`` are the words for a cell that does better or worse on the axis. A metric
-    of None is a figure of the whole cell, which resampling prompts says nothing about.
+    A metric of None is a figure of the whole cell, which resampling prompts says nothing about.
     """
 
     name: str
@@ -26,8 +25,6 @@ class Plane:
     unit: str
     metric: str | None
     lower_is_better: bool
-    better: str
-    worse: str
 
     def value(self, point: Point) -> float:
         """The coordinate, in ``unit``s as the metrics hold them (seconds, USD, 1/s)."""
@@ -43,15 +40,17 @@ class Plane:
     def saving(self, paired: PairedPoints, point: Point, baseline: Point) -> Interval:
         """How much better ``point`` is on the axis; negative where it is worse."""
         if self.metric is None:
-            return not_estimable(self.gain(point) - self.gain(baseline), "one figure a cell, not one a prompt")
+            return not_estimable(
+                self.gain(point) - self.gain(baseline), "one figure a cell, not one a prompt"
+            )
         found = paired.difference(point, baseline, self.metric)
         return _negated(found) if self.lower_is_better else found
 
 
 PLANES = (
-    Plane("latency", "Quality and latency", "mean E2E", "s", "e2e_s", True, "faster", "slower"),
-    Plane("throughput", "Quality and throughput", "throughput", "req/s", None, False, "more", "less"),
-    Plane("cost", "Quality and cost", "cost per request", "USD", "cost_usd", True, "cheaper", "dearer"),
+    Plane("latency", "Quality and latency", "mean E2E", "s", "e2e_s", True),
+    Plane("throughput", "Quality and throughput", "throughput", "req/s", None, False),
+    Plane("cost", "Quality and cost", "cost per request", "USD", "cost_usd", True),
 )
 
 

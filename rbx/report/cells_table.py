@@ -1,0 +1,42 @@
+"""``cells.parquet``: one row a finished cell, every metric a column."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, is_dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from rbx.report.load import Cell, Sweep
+from rbx.report.metrics import measure
+from rbx.report.point import family_of
+
+
+def cells_table(sweep: Sweep) -> pa.Table:
+    """Rows in the order of the manifest; nested figures are joined by an underscore, mixes are JSON."""
+    return pa.Table.from_pylist([_row(cell) for cell in sweep.cells])
+
+
+def _row(cell: Cell) -> dict[str, Any]:
+    spec = cell.spec
+    row: dict[str, Any] = {
+        "cell_id": spec.cell_id,
+        "label": spec.label,
+        "family": family_of(spec.policy),
+        "policy": json.dumps(spec.policy, sort_keys=True),
+        "rate_per_s": float(spec.rate_per_s),
+        "load": None if spec.load is None else float(spec.load),
+        "seed": spec.seed,
+        "workload_hash": spec.workload_hash,
+    }
+    metrics = measure([cell])
+    for name in metrics.__dataclass_fields__:
+        value = getattr(metrics, name)
+        if is_dataclass(value):
+            stem, _, unit = name.rpartition("_s")
+            for part, figure in asdict(value).items():  # type: ignore[arg-type, unused-ignore]
+                row[f"{stem}_{part}_s" if stem and not unit and part != "n" else f"{name}_{part}"] = figure
+        else:
+            row[name] = json.dumps(value, sort_keys=True) if isinstance(value, dict) else value
+    return row

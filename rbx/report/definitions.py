@@ -1,0 +1,74 @@
+"""How each number is defined: formula and population, as they stand on the page."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rbx.report.paired import Resampling
+
+
+@dataclass(frozen=True)
+class Definition:
+    """One number: its formula, and the requests it is taken over."""
+
+    name: str
+    formula: str
+    population: str
+
+
+DEFINITIONS = (
+    Definition("scheduled", "sent + not sent", "every request of the workload"),
+    Definition("sent", "ok + error + timeout + cancelled", "requests that left the client"),
+    Definition(
+        "quality", "mean score in [0, 1]; zero is a score, a missing score is none", "ok with a score"
+    ),
+    Definition("coverage", "scored ÷ ok", "ok"),
+    Definition("utility", "Σ score ÷ (scored + failed): a failed request is worth zero", "scored and failed"),
+    Definition("TTFT", "first token − scheduled send; also from the real send", "ok with a token"),
+    Definition(
+        "TPOT", "(done − first token) ÷ (output tokens − 1), mean over requests", "ok, two tokens or more"
+    ),
+    Definition("E2E", "done − scheduled send", "ok"),
+    Definition("p50, p95, p99", "linear between order statistics, as numpy.percentile", "that of the metric"),
+    Definition("cost per request", "USD spent on all requests ÷ completed requests", "all, over ok"),
+    Definition("throughput", "ok ÷ (first send → last completion), mean over seeds", "ok"),
+    Definition(
+        "throughput in window",
+        "ok before the last arrival ÷ (first → last arrival), mean over seeds",
+        "ok",
+    ),
+    Definition(
+        "SLO met", "requests that met the target ÷ scheduled: a failed request has missed", "scheduled"
+    ),
+    Definition("goodput", "requests that met the target ÷ (first send → last completion)", "scheduled"),
+    Definition("decision time", "batch wait + encode + score, mean", "sent"),
+    Definition("busy", "Σ busy seconds of the instances ÷ (instances × duration)", "instances"),
+    Definition("exhausted", "answers that the budget's cap or cut ended ÷ ok", "ok"),
+    Definition("oracle", "mean of each prompt's best label, among models that have one", "workload"),
+    Definition("random", "mean over models of each model's mean label", "workload"),
+    Definition(
+        "blind mix", "Σ over models of the cell's share × the model's mean label, shares held", "workload"
+    ),
+    Definition("difference", "policy − baseline within the same resamples", "each its own, at one rate"),
+    Definition(
+        "not dominated",
+        "no other policy is at least as good in both coordinates and better in one",
+        "policies at one rate",
+    ),
+    Definition("hull", "best for some non-negative weighting of the two coordinates", "as the figure says"),
+)
+
+
+def interval_words(resampling: Resampling, level: float) -> str:
+    """How the intervals are made, in a paragraph."""
+    return (
+        f"Intervals are {100 * level:.0f} % percentile intervals from {resampling.n_resamples:,} bootstrap "
+        f"resamples (seed {resampling.seed}). A resample draws prompts with replacement, and each prompt "
+        "brings all its requests of every policy, seed and repeat: policies are compared within the same "
+        "resamples (paired), and seeds and repeats are clustered by prompt. Means are ratios of sums, so "
+        "that uneven repeats are weighed as they are. An interval is called degenerate where every resample "
+        "gives the same value, and not estimable where fewer than two prompts count, where a resample "
+        "holds nothing to average, or where two policies did not face the same requests. Intervals cover "
+        "the choice of prompts, not the chance of arrivals: more seeds are the way to see that. They are "
+        "not corrected for the number of comparisons. Throughput is one figure a cell and has none."
+    )

@@ -1,0 +1,48 @@
+"""Names beside points, placed so that none covers another."""
+
+from __future__ import annotations
+
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.transforms import Bbox
+
+_OFFSETS = (
+    (7, 4),
+    (7, -10),
+    (-7, 4),
+    (-7, -10),
+    (0, 9),
+    (0, -15),
+    (14, 12),
+    (-14, 12),
+    (14, -18),
+    (-14, -18),
+)
+
+
+def place_labels(
+    figure: Figure, axes: Axes, names: list[tuple[float, float, str]], obstacles: list[tuple[float, float]]
+) -> None:
+    """Write each name near its (x, y); one that finds no free place is left out.
+
+    ``obstacles`` are all points drawn, in data coordinates: a name covers none of them.
+    """
+    renderer = FigureCanvasAgg(figure).get_renderer()  # type: ignore[no-untyped-call, unused-ignore]
+    taken = [
+        Bbox.from_bounds(x - 3.5, y - 3.5, 7, 7)
+        for x, y in (axes.transData.transform(point) for point in obstacles)
+    ]
+    frame = axes.get_window_extent(renderer)
+    for x, y, name in names:
+        for dx, dy in _OFFSETS:
+            side = "left" if dx > 0 else "right" if dx < 0 else "center"
+            text = axes.annotate(
+                name, (x, y), xytext=(dx, dy), textcoords="offset points", fontsize=7.5, ha=side
+            )
+            box = text.get_window_extent(renderer)
+            inside = frame.x0 <= box.x0 and box.x1 <= frame.x1 and frame.y0 <= box.y0 and box.y1 <= frame.y1
+            if inside and not any(box.overlaps(other) for other in taken):
+                taken.append(box)
+                break
+            text.remove()

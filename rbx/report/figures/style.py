@@ -1,0 +1,147 @@
+"""Look of the figures: a palette that colour-blind readers can tell apart (Okabe and Ito), and ink.
+
+Ink, paper and rules are drawn in fixed colours that the page later swaps for its own, so that one
+drawing reads on light and on dark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib.axis import Axis
+from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, NullLocator
+
+from rbx.report.analysis import Analysis
+from rbx.report.bootstrap import LEVEL
+from rbx.report.point import Point
+
+INK, PAPER, RULE, FAINT = "#1b1f24", "#ffffff", "#d8dce2", "#6b7480"
+ON_DARK, ON_LIGHT = "#fefefe", "#010101"  # text inside coloured areas keeps its colour on any page
+
+FAMILY_COLOURS = {
+    "routebalance": "#0072b2",
+    "passthrough": "#d55e00",
+    "always": "#009e73",
+    "random": "#e69f00",
+    "mix": "#cc79a7",
+}
+OTHER_COLOUR = "#56b4e9"
+_FAMILY_MARKERS = {"routebalance": "o", "passthrough": "s", "always": "^", "random": "D", "mix": "v"}
+FAMILY_WORDS = {"routebalance": "RouteBalance", "always": "one model always", "random": "random model"}
+
+_DISPATCH_LETTERS = {"round-robin": "RR", "shortest-queue": "SQ", "random": "RD"}
+LABEL_KEY = "RouteBalance: weights % of quality/latency/cost. RR round-robin, SQ shortest queue, RD random."
+
+WIDTH_IN = 7.2
+_SETTINGS: dict[str, Any] = {
+    "font.size": 9,
+    "font.family": "sans-serif",
+    "axes.edgecolor": FAINT,
+    "axes.labelcolor": INK,
+    "axes.titlecolor": INK,
+    "axes.titlesize": 9.5,
+    "axes.titlelocation": "left",
+    "axes.titleweight": "bold",
+    "axes.facecolor": "none",
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.linewidth": 0.8,
+    "grid.color": RULE,
+    "grid.linewidth": 0.6,
+    "xtick.color": FAINT,
+    "ytick.color": FAINT,
+    "xtick.labelcolor": INK,
+    "ytick.labelcolor": INK,
+    "text.color": INK,
+    "text.parse_math": False,  # a label with a dollar sign is text, not a formula
+    "figure.facecolor": PAPER,
+    "savefig.facecolor": PAPER,
+    "legend.frameon": False,
+    "svg.fonttype": "none",
+    "svg.hashsalt": "rbx",
+    "lines.linewidth": 1.4,
+}
+
+
+@contextmanager
+def styled() -> Iterator[None]:
+    """Draw within these settings, whatever the user's own matplotlib file says."""
+    with mpl.rc_context():
+        mpl.rcdefaults()
+        mpl.rcParams.update(_SETTINGS)
+        yield
+
+
+def colour(family: str) -> str:
+    """Colour of a policy family."""
+    return FAMILY_COLOURS.get(family, OTHER_COLOUR)
+
+
+def marker(family: str) -> str:
+    """Marker of a policy family: shape tells what colour can't."""
+    return _FAMILY_MARKERS.get(family, "P")
+
+
+def family_words(family: str) -> str:
+    """Name of a family in a legend."""
+    return FAMILY_WORDS.get(family, family)
+
+
+def short_label(point: Point, width: int = 26) -> str:
+    """Weights in per cent for RouteBalance (quality/latency/cost), else the label, abbreviated and cut."""
+    weights = point.policy.get("weights") if point.is_fused else None
+    if isinstance(weights, (list, tuple)) and len(weights) == 3:
+        extra = point.label.split("c", 1)[-1].partition(" ")[2]
+        return "/".join(f"{100 * weight:.0f}" for weight in weights) + (f" {extra}" if extra else "")
+    text = point.label.removeprefix("always:")
+    for dispatch, letters in _DISPATCH_LETTERS.items():
+        text = text.replace(f"/{dispatch}", f" {letters}")
+    return text if len(text) <= width else text[: width - 1] + "…"
+
+
+def rate_words(rate_per_s: float, load: float | None) -> str:
+    """``λ = 12 req/s (60 % load)``."""
+    return f"λ = {rate_per_s:g} req/s" + ("" if load is None else f" ({100 * load:.0f} % load)")
+
+
+def stamp(analysis: Analysis) -> str:
+    """What must stand on every figure that is not a measurement of real servers on real prompts."""
+    manifest = analysis.sweep.manifest
+    words = [("synthetic_grid", "SYNTHETIC GRID"), ("simulated", "SIMULATED ENGINE")]
+    return " · ".join(word for key, word in words if manifest.get(key))
+
+
+def foot(
+    figure: Figure, analysis: Analysis, population: str, *, intervals: str = "", labels: bool = False
+) -> None:
+    """Population, number of requests, what the intervals are, and the stamp."""
+    scheduled = sorted({result.point.metrics.counts.scheduled for result in analysis.results})
+    n = f"{scheduled[0]:,}" if len(scheduled) == 1 else f"{scheduled[0]:,} to {scheduled[-1]:,}"
+    lines = [f"{population} n = {n} scheduled requests a policy and rate."]
+    if intervals:
+        lines[0] += f" {intervals}: {100 * LEVEL:.0f} % bootstrap intervals over prompts."
+    if labels:
+        lines.append(LABEL_KEY)
+    figure.text(0.01, 0.012, "\n".join(lines), fontsize=7, color=FAINT, va="bottom", linespacing=1.35)
+    if marked := stamp(analysis):
+        figure.text(0.99, 0.99, marked, fontsize=8, color="#d55e00", weight="bold", ha="right", va="top")
+
+
+def log_ticks(axis: Axis) -> None:
+    """Ticks at 1, 2 and 5 of each decade, written as plain numbers."""
+    axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    axis.set_major_formatter("{x:g}")
+    axis.set_minor_locator(NullLocator())
+
+
+def wide_range(values: list[float]) -> bool:
+    """Whether positive values spread over more than a factor of 15, so that a log axis serves."""
+    known = np.array([value for value in values if np.isfinite(value) and value > 0])
+    return bool(len(known) > 1 and known.max() / known.min() > 15)

@@ -1,0 +1,130 @@
+"""Quality against mean latency at one arrival rate, with intervals and the frontier."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from rbx.report.analysis import Analysis, PointResult, RateResult
+from rbx.report.figures.drawing import Drawing, finish
+from rbx.report.figures.labels import place_labels
+from rbx.report.figures.style import (
+    FAINT,
+    INK,
+    PAPER,
+    WIDTH_IN,
+    colour,
+    family_words,
+    foot,
+    log_ticks,
+    marker,
+    rate_words,
+    short_label,
+    styled,
+    wide_range,
+)
+
+
+def draw_tradeoffs(analysis: Analysis) -> Iterator[Drawing]:
+    """One figure a rate, named ``quality-latency-1`` … from the lowest rate up."""
+    for number, rate in enumerate(analysis.rates, start=1):
+        shown = [r for r in rate.results if _known(r)]
+        if not shown:
+            continue
+        with styled():
+            yield _draw(analysis, rate, shown, f"quality-latency-{number}")
+
+
+def _known(result: PointResult) -> bool:
+    return bool(np.isfinite([result.means["quality"].value, result.means["e2e_s"].value]).all())
+
+
+def _draw(analysis: Analysis, rate: RateResult, shown: list[PointResult], name: str) -> Drawing:
+    figure = Figure(figsize=(WIDTH_IN, 4.6))
+    axes = figure.add_axes((0.085, 0.185, 0.885, 0.685))
+    if wide_range([result.means["e2e_s"].value for result in shown]):
+        axes.set_xscale("log")
+        log_ticks(axes.xaxis)
+    _scatter(axes, shown)
+    frontier = next(found for found in rate.frontiers if found.plane.name == "latency")
+    front = sorted(
+        (r.means["e2e_s"].value, r.means["quality"].value)
+        for r in shown
+        if r.point.label in frontier.non_dominated
+    )
+    axes.plot(
+        [x for x, _ in front], [y for _, y in front], color=FAINT, lw=1, ls=(0, (4, 3)), zorder=1, label=None
+    )
+    _reference_lines(axes, rate)
+    axes.set_xlabel("mean end-to-end latency, seconds (left is better)")
+    axes.set_ylabel("mean quality (up is better)")
+    axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=6, fontsize=8, handletextpad=0.3)
+    points = [(r.means["e2e_s"].value, r.means["quality"].value) for r in shown]
+    wanted = [r for r in shown if r.point.label in frontier.non_dominated or r is rate.baseline]
+    named = [(r.means["e2e_s"].value, r.means["quality"].value, short_label(r.point)) for r in wanted]
+    place_labels(figure, axes, named, points)
+    foot(figure, analysis, "Latency of completed, quality of scored requests.", intervals="Bars", labels=True)
+    where = rate_words(rate.rate_per_s, rate.load)
+    front_words = ", ".join(frontier.non_dominated)
+    return finish(
+        figure,
+        name=name,
+        title=f"Quality and latency at {where}",
+        alt=f"Mean quality against mean latency of {len(shown)} policies at {where}. "
+        f"Not dominated: {front_words}.",
+    )
+
+
+def _scatter(axes: Axes, shown: list[PointResult]) -> None:
+    named: set[str] = set()
+    for result in shown:
+        family = result.point.family
+        x, y = result.means["e2e_s"], result.means["quality"]
+        axes.errorbar(
+            x.value,
+            y.value,
+            xerr=_arms(x.value, x.low, x.high),
+            yerr=_arms(y.value, y.low, y.high),
+            fmt=marker(family),
+            color=colour(family),
+            ecolor=colour(family),
+            elinewidth=0.7,
+            markersize=6,
+            markeredgecolor=PAPER,
+            markeredgewidth=0.7,
+            alpha=0.95,
+            zorder=3,
+            label=None if family in named else family_words(family),
+        )
+        named.add(family)
+
+
+def _reference_lines(axes: Axes, rate: RateResult) -> None:
+    """Random and best single model as lines; the oracle only in the tables, to keep the scale useful."""
+    for words, interval in (
+        ("random model", rate.references.random),
+        (f"best single: {rate.references.best_single_model}", rate.references.best_single),
+    ):
+        if not np.isfinite(interval.value):
+            continue
+        axes.axhline(interval.value, color=FAINT, lw=0.8, ls=":", zorder=0)
+        axes.annotate(
+            words,
+            (1.0, interval.value),
+            xycoords=("axes fraction", "data"),
+            xytext=(0, 2),
+            textcoords="offset points",
+            fontsize=7,
+            color=INK,
+            ha="right",
+        )
+
+
+def _arms(value: float, low: float, high: float) -> list[list[float]] | None:
+    """Lengths of the error bar; a percentile interval need not hold its estimate."""
+    if not np.isfinite([low, high]).all():
+        return None
+    return [[max(0.0, value - low)], [max(0.0, high - value)]]

@@ -1,0 +1,103 @@
+"""The report as one HTML file: styles, scripts and figures inside, nothing fetched from anywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from rbx.config.base import flatten
+from rbx.report.analysis import Analysis, RateResult
+from rbx.report.bootstrap import LEVEL
+from rbx.report.definitions import DEFINITIONS, interval_words
+from rbx.report.figures.drawing import Drawing
+from rbx.report.headline import headline, kinds
+from rbx.report.number import percent
+from rbx.report.rate_tables import rate_tables
+from rbx.report.sweep_tables import duels_table, references_table, winners_table
+from rbx.report.table import Table
+
+_TEMPLATES = Path(__file__).parent / "templates"
+
+
+@dataclass(frozen=True)
+class _RateSection:
+    anchor: str
+    title: str
+    is_open: bool
+    tables: tuple[Table, ...]
+
+
+def render_page(analysis: Analysis, drawings: Iterable[Drawing]) -> str:
+    """The whole page; all text of the sweep is escaped."""
+    environment = Environment(
+        loader=FileSystemLoader(_TEMPLATES),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    manifest = analysis.sweep.manifest
+    shown = list(drawings)
+    middle = f"quality-latency-{analysis.rates.index(analysis.middle) + 1}"
+    return environment.get_template("page.html.j2").render(
+        css=_asset("page.css"),
+        js=_asset("page.js"),
+        name=str(manifest.get("name", analysis.sweep.folder.name)),
+        created=str(manifest.get("created", "")),
+        kinds=kinds(analysis),
+        headline=headline(analysis),
+        winners=winners_table(analysis),
+        duels=duels_table(analysis),
+        references=references_table(analysis),
+        figures=[(d, Markup(d.inline_svg)) for d in shown if not _is_other_rate(d, middle)],
+        more_figures=[(d, Markup(d.inline_svg)) for d in shown if _is_other_rate(d, middle)],
+        sections=[
+            _section(index, rate, analysis, is_open=rate is analysis.middle)
+            for index, rate in enumerate(analysis.rates)
+        ],
+        invalid=analysis.sweep.invalid,
+        missing=analysis.sweep.missing,
+        definitions=DEFINITIONS,
+        interval_words=interval_words(analysis.resampling, LEVEL),
+        settings=_settings(manifest),
+        provenance=_provenance(manifest),
+    )
+
+
+def _asset(name: str) -> Markup:
+    # Our own files, not data: they stand inside <style> and <script>, where escapes are not read.
+    return Markup((_TEMPLATES / name).read_text(encoding="utf-8"))
+
+
+def _is_other_rate(drawing: Drawing, middle: str) -> bool:
+    return drawing.name.startswith("quality-latency-") and drawing.name != middle
+
+
+def _section(index: int, rate: RateResult, analysis: Analysis, *, is_open: bool) -> _RateSection:
+    load = "" if rate.load is None else f", {percent(rate.load)} load"
+    return _RateSection(
+        anchor=f"rate-{index + 1}",
+        title=f"λ = {rate.rate_per_s:g} req/s{load}",
+        is_open=is_open,
+        tables=tuple(rate_tables(rate, analysis.baseline_label)),
+    )
+
+
+def _settings(manifest: dict[str, Any]) -> list[tuple[str, str, str]]:
+    """(key, value, source) of the effective configuration."""
+    sources = manifest.get("sources") or {}
+    flat = flatten(manifest.get("config") or {})
+    return [(key, str(value), str(sources.get(key, ""))) for key, value in flat.items() if key]
+
+
+def _provenance(manifest: dict[str, Any]) -> list[tuple[str, str]]:
+    chosen = ("grid", "bundle", "capacity", "versions", "revision", "host")
+    flat = flatten({key: manifest[key] for key in chosen if manifest.get(key)})
+    pool = manifest.get("pool") or {}
+    head = [("pool.name", str(pool.get("name", ""))), ("pool.digest", str(pool.get("digest", "")))]
+    return head + [(key, str(value)) for key, value in flat.items() if key]

@@ -1,0 +1,57 @@
+"""Write a report: read the sweep, analyse it, and put every file under ``report/``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rbx.errors import StoreError
+from rbx.report.analysis import Analysis, analyse
+from rbx.report.cells_table import cells_table
+from rbx.report.figures import draw_all
+from rbx.report.load import read_sweep
+from rbx.report.page import render_page
+from rbx.report.paired import Resampling
+from rbx.report.summary import summarise
+from rbx.sweep.durable import write_json, write_table
+
+
+@dataclass(frozen=True)
+class Report:
+    """What was written: the page's path, the summary as it stands in ``summary.json``, the analysis."""
+
+    page: Path
+    summary: dict[str, Any]
+    analysis: Analysis
+
+
+def write_report(
+    folder: Path, *, baseline: str | None = None, strict: bool = False, resampling: Resampling | None = None
+) -> Report:
+    """Report the sweep in ``folder`` into ``folder/report``.
+
+    Raises ``StoreError`` for a directory that holds no reportable cell or can't be written, and
+    ``UsageError`` for an unknown baseline.
+    """
+    sweep = read_sweep(folder, strict=strict)
+    analysis = analyse(sweep, baseline=baseline, resampling=resampling or Resampling())
+    drawings = list(draw_all(analysis))
+    page = render_page(analysis, drawings)
+    summary = summarise(analysis)
+    out = folder / "report"
+    figures = out / "figures"
+    try:
+        figures.mkdir(parents=True, exist_ok=True)
+        # Figures of an earlier report that this one does not draw would otherwise stay behind.
+        for stale in (*figures.glob("*.svg"), *figures.glob("*.png")):
+            stale.unlink()
+        for drawing in drawings:
+            (figures / f"{drawing.name}.svg").write_text(drawing.svg, encoding="utf-8")
+            (figures / f"{drawing.name}.png").write_bytes(drawing.png)
+        (out / "index.html").write_text(page, encoding="utf-8")
+    except OSError as error:
+        raise StoreError(f"{out}: can't be written: {error.strerror or error}") from None
+    write_table(cells_table(sweep), out / "cells.parquet")
+    write_json(summary, out / "summary.json")
+    return Report(out / "index.html", summary, analysis)

@@ -1,0 +1,164 @@
+"""The tables over all rates: winners, RouteBalance against each baseline, and the reference lines."""
+
+from __future__ import annotations
+
+from rbx.report.analysis import Analysis, RateResult, Winner
+from rbx.report.dominance import VERDICTS, Duel, Trade, Verdict
+from rbx.report.interval import Interval
+from rbx.report.number import UNKNOWN, percent, score, significant, usd_per_thousand
+from rbx.report.plane import PLANES, Plane
+from rbx.report.table import Column, Table, Tone, Value, Write, change, estimate, number
+
+_TONES: dict[Verdict, Tone] = {"both": "good", "one": "good", "estimate": "", "no": "bad", "unknown": "mute"}
+_SHORT: dict[Verdict, str] = {
+    "both": "yes, both",
+    "one": "yes, one",
+    "estimate": "by estimate",
+    "no": "no",
+    "unknown": UNKNOWN,
+}
+WRITE: dict[str, Write] = {"latency": significant, "throughput": significant, "cost": usd_per_thousand}
+UNIT = {"latency": "s", "throughput": "req/s", "cost": "$ / 1,000"}
+
+
+def rate_value(rate: RateResult) -> Value:
+    """The rate and, where the sweep asked by load, the load."""
+    load = "" if rate.load is None else f"{percent(rate.load)} load"
+    return Value(f"{rate.rate_per_s:g}", sub=load, sort=rate.rate_per_s)
+
+
+def winners_table(analysis: Analysis) -> Table:
+    """Per rate: best quality, and the best on each axis at no loss of quality against the baseline."""
+    columns = (
+        Column("λ, req/s"),
+        Column("best quality", numeric=False),
+        *(Column(_winner_title(plane), numeric=False) for plane in PLANES),
+    )
+    rows = []
+    for rate in analysis.rates:
+        by_plane = {winner.plane: winner for winner in rate.winners}
+        cells = [_winner(by_plane.get(plane)) for plane in (None, *PLANES)]
+        rows.append((rate_value(rate), *cells))
+    note = f"Differences against {analysis.baseline_label} at the same rate, paired by prompt."
+    return Table("Best policy at each rate", note, columns, tuple(rows))
+
+
+def _winner_title(plane: Plane) -> str:
+    words = {
+        "latency": "fastest (mean E2E)",
+        "throughput": "highest throughput",
+        "cost": "cheapest",
+    }
+    return f"{words[plane.name]} at ≥ baseline quality"
+
+
+def _winner(winner: Winner | None) -> Value:
+    if winner is None:
+        return Value(UNKNOWN, tone="mute")
+    point = winner.result.point
+    if winner.quality_gain is None:
+        return Value(point.label, sub="the baseline itself", mark=point.family)
+    if winner.plane is None or winner.saving is None:
+        shown = change(winner.quality_gain, score, lower_is_better=False)
+        return Value(point.label, sub=f"quality {shown.text} {shown.sub}", tone=shown.tone, mark=point.family)
+    shown = saved(winner.plane, winner.saving)
+    return Value(point.label, sub=f"{shown.text} {shown.sub}", tone=shown.tone, mark=point.family)
+
+
+def saved(plane: Plane, saving: Interval) -> Value:
+    """A saving as the change that the axis shows: negative seconds are seconds saved."""
+    turned = saving
+    if plane.lower_is_better:
+        turned = Interval(-saving.value, -saving.high, -saving.low, saving.status, saving.reason)
+    shown = change(turned, WRITE[plane.name], lower_is_better=plane.lower_is_better)
+    sub = "no interval" if plane.metric is None else shown.sub
+    return Value(f"{shown.text} {UNIT[plane.name]}", sub, shown.sort, shown.hint, shown.tone)
+
+
+def duels_table(analysis: Analysis) -> Table:
+    """RouteBalance against every other policy, in every plane, at every rate."""
+    columns = (
+        Column("λ, req/s"),
+        Column("plane", numeric=False),
+        Column("against", numeric=False),
+        Column(
+            "dominated?", "; ".join(f"{_SHORT[v]}: {words}" for v, words in VERDICTS.items()), numeric=False
+        ),
+        Column("at ≥ its quality, best cell", numeric=False),
+        Column("difference on the axis"),
+        Column("Δ quality"),
+        Column("as good on the axis, best cell", numeric=False),
+        Column("Δ quality "),
+    )
+    rows = [(rate_value(rate), *_duel(duel)) for rate in analysis.rates for duel in rate.duels]
+    note = (
+        "For each policy that isn't RouteBalance: is some RouteBalance cell at least as good in both "
+        "coordinates? The cell is picked on the same data, so its lead is slightly optimistic."
+    )
+    return Table("RouteBalance against each policy", note, columns, tuple(rows))
+
+
+def _duel(duel: Duel) -> tuple[Value, ...]:
+    verdict = Value(
+        _SHORT[duel.verdict], hint=VERDICTS[duel.verdict], tone=_TONES[duel.verdict], sub=_verdict_sub(duel)
+    )
+    return (
+        Value(duel.plane.name),
+        Value(duel.baseline.label, mark=duel.baseline.family),
+        verdict,
+        *_at_quality(duel.plane, duel.at_quality),
+        *_at_axis(duel.at_axis),
+    )
+
+
+def _verdict_sub(duel: Duel) -> str:
+    return {"both": "intervals exclude 0", "one": "interval excludes 0"}.get(duel.verdict, "")
+
+
+def _at_quality(plane: Plane, trade: Trade | None) -> tuple[Value, ...]:
+    if trade is None:
+        return Value("none of equal quality", tone="mute"), Value(UNKNOWN), Value(UNKNOWN)
+    return (
+        Value(trade.point.label, mark=trade.point.family),
+        saved(plane, trade.saving),
+        change(trade.quality_gain, score, lower_is_better=False),
+    )
+
+
+def _at_axis(trade: Trade | None) -> tuple[Value, ...]:
+    if trade is None:
+        return Value("none as good on the axis", tone="mute"), Value(UNKNOWN)
+    return (
+        Value(trade.point.label, mark=trade.point.family),
+        change(trade.quality_gain, score, lower_is_better=False),
+    )
+
+
+def references_table(analysis: Analysis) -> Table:
+    """What the labels allow at each rate."""
+    models = list(analysis.sweep.labels.models)
+    columns = (
+        Column("λ, req/s"),
+        Column("oracle", "best label of each prompt"),
+        Column("random", "each model equally often"),
+        Column("best single", "model of the highest mean on these prompts"),
+        Column("its model", numeric=False),
+        *(Column(model) for model in models),
+        Column("label coverage", "labelled (request, model) pairs"),
+    )
+    rows = []
+    for rate in analysis.rates:
+        found = rate.references
+        rows.append(
+            (
+                rate_value(rate),
+                estimate(found.oracle, score),
+                estimate(found.random, score),
+                estimate(found.best_single, score),
+                Value(found.best_single_model),
+                *(estimate(found.model_means[model], score) for model in models),
+                number(found.coverage, percent),
+            )
+        )
+    note = "Mean label over the requests of each rate, whatever policy served them."
+    return Table("Reference lines", note, columns, tuple(rows))

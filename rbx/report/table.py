@@ -1,0 +1,80 @@
+"""A table as data: what the page and the terminal both show."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from rbx.report.interval import Interval
+from rbx.report.number import signed, span
+
+Tone = Literal["", "good", "bad", "mute"]
+Write = Callable[[float], str]
+
+
+@dataclass(frozen=True)
+class Value:
+    """One table cell: main text, a smaller second line, what to sort by, and a hint on hover."""
+
+    text: str
+    sub: str = ""
+    sort: float | None = None
+    hint: str = ""
+    tone: Tone = ""
+    mark: str = ""  # colour family of a policy's name
+
+
+@dataclass(frozen=True)
+class Column:
+    """``hint`` gives population and formula in a few words; numbers are set to the right."""
+
+    title: str
+    hint: str = ""
+    numeric: bool = True
+
+
+@dataclass(frozen=True)
+class Table:
+    """``caption`` names it; ``note`` tells the population its numbers are taken over."""
+
+    caption: str
+    note: str
+    columns: tuple[Column, ...]
+    rows: tuple[tuple[Value, ...], ...]
+
+
+def number(value: float, write: Write) -> Value:
+    """A bare figure."""
+    return Value(write(value), sort=value if math.isfinite(value) else None)
+
+
+def count(value: int, *, alarming: bool = False) -> Value:
+    """A count; an alarming one that is not zero stands out."""
+    return Value(f"{value:,}", sort=float(value), tone="bad" if alarming and value else "")
+
+
+def estimate(interval: Interval, write: Write) -> Value:
+    """A figure over its interval."""
+    return Value(
+        write(interval.value),
+        sub=span(interval, write),
+        sort=interval.value if math.isfinite(interval.value) else None,
+        hint=interval.reason,
+    )
+
+
+def change(interval: Interval | None, write: Write, *, lower_is_better: bool) -> Value:
+    """A signed difference; coloured only where its interval excludes zero."""
+    if interval is None:
+        return Value("baseline", tone="mute")
+    better = (interval.value < 0) == lower_is_better
+    tone: Tone = ("good" if better else "bad") if interval.excludes_zero else ""
+    return Value(
+        signed(write(interval.value)),
+        sub=span(interval, lambda bound: signed(write(bound))),
+        sort=interval.value if math.isfinite(interval.value) else None,
+        hint=interval.reason,
+        tone=tone,
+    )

@@ -1,0 +1,59 @@
+"""The short answer in a terminal. Text of the sweep is printed as text, never read as markup."""
+
+from __future__ import annotations
+
+from rich.console import Console
+from rich.table import Table as RichTable
+from rich.text import Text
+
+from rbx.report.analysis import Analysis
+from rbx.report.headline import headline, kinds
+from rbx.report.rate_tables import rate_tables
+from rbx.report.sweep_tables import winners_table
+from rbx.report.table import Table, Value
+
+_STYLES = {"good": "green", "bad": "red", "mute": "dim", "": ""}
+_SHOWN_COLUMNS = 11  # the tier mix is left to the page
+
+
+def print_report(console: Console, analysis: Analysis) -> None:
+    """What was run, what wins, what does not, and the cells of the middle rate."""
+    words = headline(analysis)
+    name = str(analysis.sweep.manifest.get("name", ""))
+    console.print(Text(_plain(name), style="bold"), Text(" · ".join(kinds(analysis)), style="bold red"))
+    console.print(Text(_plain(words.run)))
+    for line in words.warnings:
+        console.print(Text(f"! {_plain(line)}", style="yellow"))
+    for title, lines in (("What RouteBalance gains", words.wins), ("Where it does not win", words.losses)):
+        console.print(Text(f"\n{title}", style="bold"))
+        for line in lines or ("Nowhere among the comparisons made here.",):
+            console.print(Text(f"- {_plain(line)}"))
+    console.print()
+    stamp = " · ".join(kinds(analysis))
+    console.print(_rich(winners_table(analysis), stamp))
+    cells = next(rate_tables(analysis.middle, analysis.baseline_label))
+    console.print(
+        _rich(cells, f"λ = {analysis.middle.rate_per_s:g} req/s · {stamp}".rstrip(" ·"), _SHOWN_COLUMNS)
+    )
+
+
+def _rich(table: Table, stamp: str, width: int | None = None) -> RichTable:
+    title = Text(f"{table.caption} · {stamp}" if stamp else table.caption)
+    shown = RichTable(
+        title=title, caption=Text(_plain(table.note)), title_justify="left", caption_justify="left"
+    )
+    for column in table.columns[:width]:
+        shown.add_column(Text(_plain(column.title)), justify="right" if column.numeric else "left")
+    for row in table.rows:
+        shown.add_row(*(_text(value) for value in row[:width]))
+    return shown
+
+
+def _text(value: Value) -> Text:
+    text = Text(_plain(value.text), style=_STYLES[value.tone])
+    return text.append(f"\n{_plain(value.sub)}", style="dim") if value.sub else text
+
+
+def _plain(text: str) -> str:
+    """Control characters shown, not sent: a label must not be able to drive the terminal."""
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
