@@ -1,0 +1,1 @@
+"""The continuous-batching model of a vLLM instance."""

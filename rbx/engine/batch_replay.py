@@ -1,0 +1,194 @@
+"""Virtual time: instances walk from step boundary to step boundary, or leap over identical ones.
+
+At a boundary the scheduler delivers the tokens of the step that ended, takes in what has arrived, starts
+the batch formed before and, under asynchronous scheduling, forms one more ahead (vLLM 0.32,
+``EngineCore.step_with_batch_queue``: a request that arrives during step n is in batch n + 2 at the
+earliest). An idle instance starts at once. Nothing but batches takes time.
+
+A stop at time t is invisible in the results: a step that ends at t has ended, but the batch that follows
+is formed only when time moves past t, so that it sees every arrival at t; and a run of identical decode
+steps is always priced from its own first step, however often the walk was interrupted within it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from rbx.engine import instance_columns as inst
+from rbx.engine.batch_formation import form_batch
+from rbx.engine.delivery import end_step
+from rbx.engine.queues import next_arrival_s, receive
+from rbx.engine.state import EngineState
+from rbx.engine.step_time import decode_run_s, decode_steps_within, step_s
+
+
+@njit(cache=True)
+def advance_all(state: EngineState, until_s: float) -> None:
+    """Bring every instance to ``until_s``."""
+    for i in range(len(state.counts)):
+        _walk(state, i, until_s, False)
+
+
+@njit(cache=True)
+def drain_all(state: EngineState, clock_s: float) -> float:
+    """Run until every submitted request is finished; returns the time of the last one, or the clock."""
+    for i in range(len(state.counts)):
+        _walk(state, i, np.inf, True)
+        if state.counts[i, inst.FINISHED] > 0:
+            clock_s = max(clock_s, state.times[i, inst.LAST_DONE_S])
+    advance_all(state, clock_s)
+    return clock_s
+
+
+@njit(cache=True)
+def _walk(state: EngineState, i: int, until_s: float, to_last_request: bool) -> None:
+    counts, times = state.counts, state.times
+    while not (to_last_request and counts[i, inst.FINISHED] == counts[i, inst.SUBMITTED]):
+        if counts[i, inst.STEPPING]:
+            _leap(state, i, until_s)
+            if times[i, inst.END_S] > until_s:
+                break
+            end_step(state, i)
+        else:
+            now_s = times[i, inst.FORM_S]
+            if now_s == np.inf:
+                now_s = next_arrival_s(state, i)
+            if now_s >= until_s:
+                break
+            _cross_boundary(state, i, now_s)
+    receive(state, i, until_s)
+
+
+@njit(cache=True)
+def _cross_boundary(state: EngineState, i: int, now_s: float) -> None:
+    counts, times = state.counts, state.times
+    receive(state, i, now_s)
+    if counts[i, inst.FORMED] == counts[i, inst.STARTED]:
+        form_batch(state, i, now_s)
+    if counts[i, inst.FORMED] == counts[i, inst.STARTED]:
+        times[i, inst.BUSY_S] += now_s - times[i, inst.BUSY_SINCE_S]
+        times[i, inst.BUSY_SINCE_S] = np.inf
+        times[i, inst.FORM_S] = np.inf
+        return
+    times[i, inst.BUSY_SINCE_S] = min(times[i, inst.BUSY_SINCE_S], now_s)
+    _start_step(state, i, now_s)
+    if counts[i, inst.ASYNC]:
+        form_batch(state, i, now_s)
+
+
+@njit(cache=True)
+def _start_step(state: EngineState, i: int, now_s: float) -> None:
+    """Start the batch formed last; it prolongs the run if it is the run's decodes, one token further."""
+    counts, times = state.counts, state.times
+    decodes, context = counts[i, inst.AHEAD_DECODES], counts[i, inst.AHEAD_CONTEXT]
+    tokens = counts[i, inst.AHEAD_PREFILL_TOKENS]
+    if (
+        tokens == 0
+        and counts[i, inst.RUN_PREFILL_TOKENS] == 0
+        and decodes == counts[i, inst.RUN_DECODES]
+        and context == counts[i, inst.RUN_CONTEXT] + counts[i, inst.RUN_STEPS] * decodes
+    ):
+        counts[i, inst.RUN_STEPS] += 1
+    else:
+        times[i, inst.RUN_START_S] = now_s
+        counts[i, inst.RUN_STEPS] = 1
+        counts[i, inst.RUN_DECODES] = decodes
+        counts[i, inst.RUN_CONTEXT] = context
+        counts[i, inst.RUN_PREFILL_TOKENS] = tokens
+        counts[i, inst.RUN_PREFILL_WORK] = counts[i, inst.AHEAD_PREFILL_WORK]
+    counts[i, inst.STARTED] += 1
+    counts[i, inst.STEPPING] = 1
+    _price_step(state, i)
+
+
+@njit(cache=True)
+def _price_step(state: EngineState, i: int) -> None:
+    """Set the end of the running step from the start of its run."""
+    counts, times = state.counts, state.times
+    b0, b1, b2 = times[i, inst.B0_S], times[i, inst.B1_S], times[i, inst.B2_S]
+    decodes, context = counts[i, inst.RUN_DECODES], counts[i, inst.RUN_CONTEXT]
+    tokens = counts[i, inst.RUN_PREFILL_TOKENS]
+    if tokens > 0:
+        work = counts[i, inst.RUN_PREFILL_WORK]
+        length_s = step_s(b0, b1, b2, times[i, inst.B3_S], decodes + tokens, context, work)
+    else:
+        length_s = decode_run_s(b0, b1, b2, decodes, context, counts[i, inst.RUN_STEPS])
+    times[i, inst.END_S] = times[i, inst.RUN_START_S] + length_s
+
+
+@njit(cache=True)
+def _leap(state: EngineState, i: int, until_s: float) -> None:
+    """Pass over boundaries before ``until_s`` at which nothing happens but one more decode step each."""
+    counts = state.counts
+    decodes = counts[i, inst.RUN_DECODES]
+    ahead = counts[i, inst.FORMED] - counts[i, inst.STARTED]
+    if (
+        counts[i, inst.RUN_PREFILL_TOKENS] > 0
+        or counts[i, inst.DECODES] != decodes
+        or (ahead and (counts[i, inst.AHEAD_PREFILL_TOKENS] > 0 or counts[i, inst.AHEAD_DECODES] != decodes))
+        or (counts[i, inst.WAITING] > 0 and not counts[i, inst.BLOCKED])
+    ):
+        return
+    steps = min(
+        counts[i, inst.NEXT_DELIVERY] - counts[i, inst.STARTED],
+        counts[i, inst.NEXT_ENDING] - 1 - counts[i, inst.FORMED],
+    )
+    limit_s = until_s
+    if counts[i, inst.WAITING] == 0:  # behind a blocked head an arrival changes nothing
+        limit_s = min(limit_s, next_arrival_s(state, i))
+    if steps <= 0 or state.times[i, inst.END_S] >= limit_s:
+        return
+    steps = _steps_with_blocks(state, i, steps)
+    steps = min(steps, _boundaries_before(state, i, steps, limit_s))
+    if steps <= 0:
+        return
+    counts[i, inst.FREE_BLOCKS] -= _blocks_taken(state, i, steps)
+    counts[i, inst.STARTED] += steps
+    counts[i, inst.FORMED] += steps
+    counts[i, inst.RUN_STEPS] += steps
+    counts[i, inst.CONTEXT] += steps * decodes
+    counts[i, inst.AHEAD_CONTEXT] += steps * decodes
+    _price_step(state, i)
+
+
+@njit(cache=True)
+def _boundaries_before(state: EngineState, i: int, at_most: int, limit_s: float) -> int:
+    """How many of the next ``at_most`` ends of steps of the run come before ``limit_s``."""
+    counts, times = state.counts, state.times
+    b0, b1, b2 = times[i, inst.B0_S], times[i, inst.B1_S], times[i, inst.B2_S]
+    decodes, context = counts[i, inst.RUN_DECODES], counts[i, inst.RUN_CONTEXT]
+    anchor_s, walked = times[i, inst.RUN_START_S], counts[i, inst.RUN_STEPS]
+    if anchor_s + decode_run_s(b0, b1, b2, decodes, context, walked + at_most - 1) < limit_s:
+        return at_most
+    within = decode_steps_within(b0, b1, b2, decodes, context, anchor_s, limit_s)
+    return int(within - walked + 1)
+
+
+@njit(cache=True)
+def _blocks_taken(state: EngineState, i: int, steps: int) -> int:
+    """Blocks that the next ``steps`` batches of the present decodes need."""
+    counts, phases = state.counts, state.phases
+    block_size, first = counts[i, inst.BLOCK_SIZE], counts[i, inst.FORMED] + 1
+    blocks = steps // block_size * counts[i, inst.DECODES]
+    for batch in range(first, first + steps % block_size):
+        blocks += phases[i, batch % block_size]
+    return int(blocks)
+
+
+@njit(cache=True)
+def _steps_with_blocks(state: EngineState, i: int, at_most: int) -> int:
+    """How many of the next ``at_most`` batches find their blocks; each sequence takes one per block size."""
+    counts, phases = state.counts, state.phases
+    free, decodes = counts[i, inst.FREE_BLOCKS], counts[i, inst.DECODES]
+    block_size = counts[i, inst.BLOCK_SIZE]
+    if (at_most // block_size + 1) * decodes <= free:
+        return at_most
+    steps = free // decodes * block_size
+    free %= decodes
+    batch = counts[i, inst.FORMED] + 1 + steps
+    while phases[i, batch % block_size] <= free:
+        free -= phases[i, batch % block_size]
+        batch += 1
+        steps += 1
+    return int(min(steps, at_most))

@@ -1,0 +1,84 @@
+"""The end of a step: tokens reach their requests, and finished ones leave with their blocks and seat."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from rbx.engine import instance_columns as inst
+from rbx.engine import request_columns as req
+from rbx.engine.batch_formation import release
+from rbx.engine.queues import count_waiting, remove_after
+from rbx.engine.state import EngineState
+
+
+@njit(cache=True)
+def end_step(state: EngineState, i: int) -> None:
+    """Close the running step of instance ``i``; the next batch is due at the same moment."""
+    counts, times = state.counts, state.times
+    counts[i, inst.STEPPING] = 0
+    times[i, inst.FORM_S] = times[i, inst.END_S]
+    if counts[i, inst.STALE]:
+        _deliver_to_preempted(state, i)
+    if counts[i, inst.STARTED] >= counts[i, inst.NEXT_DELIVERY]:
+        _deliver_to_running(state, i)
+
+
+@njit(cache=True)
+def _deliver_to_running(state: EngineState, i: int) -> None:
+    counts, slots, running = state.counts, state.slots, state.running
+    batch, end_s = counts[i, inst.STARTED], state.times[i, inst.END_S]
+    following = np.int64(req.NEVER)
+    kept = 0
+    for k in range(counts[i, inst.RUNNING]):
+        slot = running[i, k]
+        if slots[slot, req.STATUS] != req.PREFILLING:
+            if slots[slot, req.TOKEN_BATCH] == batch:
+                _note_first_token(state, slot, end_s)
+            if slots[slot, req.LAST_BATCH] == batch:
+                release(state, i, slot)
+                _finish(state, i, slot, end_s)
+                continue
+            token_batch = slots[slot, req.TOKEN_BATCH]
+            following = min(following, token_batch if token_batch > batch else slots[slot, req.LAST_BATCH])
+        running[i, kept] = slot
+        kept += 1
+    counts[i, inst.RUNNING] = kept
+    counts[i, inst.NEXT_DELIVERY] = following
+
+
+@njit(cache=True)
+def _deliver_to_preempted(state: EngineState, i: int) -> None:
+    """Requests preempted while this step ran are at the front of the queue and still get its token."""
+    counts, slots = state.counts, state.slots
+    batch, end_s = counts[i, inst.STARTED], state.times[i, inst.END_S]
+    before, slot = -1, counts[i, inst.WAITING_HEAD]
+    for _ in range(counts[i, inst.STALE]):
+        after = slots[slot, req.NEXT]
+        _note_first_token(state, slot, end_s)
+        if slots[slot, req.LAST_BATCH] == batch:
+            remove_after(state, i, before, slot)
+            _finish(state, i, slot, end_s)
+        else:
+            count_waiting(state, i, slot, -1)
+            slots[slot, req.KEPT] += 1
+            slots[slot, req.TOKEN_BATCH] = req.NEVER
+            count_waiting(state, i, slot, 1)
+            before = slot
+        slot = after
+    counts[i, inst.STALE] = 0
+
+
+@njit(cache=True)
+def _note_first_token(state: EngineState, slot: int, end_s: float) -> None:
+    if np.isnan(state.slot_times[slot, req.FIRST_TOKEN_S]):
+        state.slot_times[slot, req.FIRST_TOKEN_S] = end_s
+
+
+@njit(cache=True)
+def _finish(state: EngineState, i: int, slot: int, end_s: float) -> None:
+    state.slots[slot, req.STATUS] = req.FINISHED
+    state.slot_times[slot, req.DONE_S] = end_s
+    state.counts[i, inst.FINISHED] += 1
+    state.counts[i, inst.BLOCKED] = 0
+    state.times[i, inst.LAST_DONE_S] = end_s

@@ -1,0 +1,52 @@
+"""Checked entry of requests into the state; nothing is changed if any request is refused."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from rbx.engine import instance_columns as inst
+from rbx.engine import request_columns as req
+from rbx.engine.queues import enqueue_arrival
+from rbx.engine.state import EngineState, Floats, Ints
+
+INSTANCE, TIME, PROMPT, OUTPUT, PREDICTED, BY_LENGTH = range(6)
+ACCEPTED, BAD_INSTANCE, BAD_TIME, BAD_TOKENS, TOO_LONG = range(5)
+
+
+@njit(cache=True)
+def fault_of(state: EngineState, clock_s: float, requests: Ints, at_s: Floats) -> tuple[int, int]:
+    """First fault among requests (6, n; columns as above, TIME unused) and its position."""
+    counts = state.counts
+    for n in range(len(at_s)):
+        i = requests[INSTANCE, n]
+        if i < 0 or i >= len(counts):
+            return BAD_INSTANCE, n
+        if not at_s[n] >= clock_s or at_s[n] == np.inf:
+            return BAD_TIME, n
+        prompt, output = requests[PROMPT, n], requests[OUTPUT, n]
+        if prompt < 1 or output < 1 or requests[PREDICTED, n] < 1:
+            return BAD_TOKENS, n
+        if prompt + output > counts[i, inst.MAX_MODEL_LEN]:
+            return TOO_LONG, n
+    return ACCEPTED, -1
+
+
+@njit(cache=True)
+def enter(state: EngineState, first_slot: int, requests: Ints, at_s: Floats, order: Ints) -> None:
+    """Give accepted requests the slots from ``first_slot`` on and queue them as arrivals in ``order``."""
+    slots = state.slots
+    for n in range(len(at_s)):
+        slot = first_slot + n
+        prompt, output = requests[PROMPT, n], requests[OUTPUT, n]
+        room = state.counts[requests[INSTANCE, n], inst.MAX_MODEL_LEN]
+        slots[slot, req.INSTANCE] = requests[INSTANCE, n]
+        slots[slot, req.PROMPT_TOKENS] = prompt
+        slots[slot, req.OUTPUT_TOKENS] = output
+        slots[slot, req.PREDICTED_TOKENS] = requests[PREDICTED, n]
+        # An answer that fills the context ends by a limit too, whatever its last token is.
+        slots[slot, req.BY_LENGTH] = requests[BY_LENGTH, n] != 0 or prompt + output == room
+        slots[slot, req.TOKEN_BATCH] = req.NEVER
+        state.slot_times[slot, req.AT_S] = at_s[n]
+    for n in order:
+        enqueue_arrival(state, first_slot + n)
