@@ -41,7 +41,7 @@ class RatioColumns:
 
     def prompts(self) -> Ints:
         """How many prompts count in each of the K means."""
-        return np.count_nonzero(self.counts, axis=0).astype(np.int64)
+        return np.asarray(np.count_nonzero(self.counts, axis=0), dtype=np.int64)
 
 
 @dataclass(frozen=True)

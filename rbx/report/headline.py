@@ -64,7 +64,8 @@ def what_was_run(analysis: Analysis) -> str:
         f"({rates} requests per second), seed{'s' if len(seeds) > 1 else ''} "
         f"{', '.join(map(str, seeds))}: {_plural(len(sweep.cells), 'cell')}, {requests:,} requests over "
         f"{len(sweep.prompt_ids):,} prompts, on pool {pool.get('name', '?')} "
-        f"({_plural(len(pool.get('instances', [])), 'instance')}, {_plural(len(pool.get('tiers', [])), 'tier')}). "
+        f"({_plural(len(pool.get('instances', [])), 'instance')}, "
+        f"{_plural(len(pool.get('tiers', [])), 'tier')}). "
         f"{served} {labels}"
     )
 
@@ -99,10 +100,11 @@ def _tally(plane: Plane, words: str, mine: list[tuple[RateResult, Duel]]) -> str
         return f"{sentence}."
     rate, duel, best = max(leads, key=lambda lead: _relative(plane, lead[1], lead[2]))
     share = _relative(plane, duel, best)
+    quality = _with_interval(None, change(best.quality_gain, score, lower_is_better=False))
     return (
         f"{sentence}. Widest at λ = {rate.rate_per_s:g} against {duel.baseline.label}: "
-        f"{_with_interval(saved(plane, best.saving))} ({percent(share)} better) at quality "
-        f"{_with_interval(change(best.quality_gain, score, lower_is_better=False))}, by {best.point.label}."
+        f"{_with_interval(plane, saved(plane, best.saving))} ({percent(share)} better) at quality "
+        f"{quality}, by {best.point.label}."
     )
 
 
@@ -113,11 +115,14 @@ def _relative(plane: Plane, duel: Duel, trade: Trade) -> float:
 
 
 def _losses(analysis: Analysis) -> Iterable[str]:
-    """Passthrough one by one; other policies gathered by plane, their details left to the table."""
+    """Passthrough by rate and plane; other policies gathered by plane, their details left to the table."""
     lost = [(r, d) for r in analysis.rates for d in r.duels if d.verdict == "no"]
-    for rate, duel in lost:
-        if duel.baseline.family == "passthrough":
-            yield _loss(rate, duel)
+    for rate in analysis.rates:
+        for plane in PLANES:
+            mine = [d for r, d in lost if r is rate and d.plane is plane]
+            if mine := [duel for duel in mine if duel.baseline.family == "passthrough"]:
+                nearest = "; ".join(_nearest(duel) for duel in mine)
+                yield f"{plane.title} at λ = {rate.rate_per_s:g}, no cell as good in both as: {nearest}."
     for plane in PLANES:
         others = [(r, d) for r, d in lost if d.plane is plane and d.baseline.family != "passthrough"]
         if others:
@@ -126,18 +131,19 @@ def _losses(analysis: Analysis) -> Iterable[str]:
             yield f"{plane.title}: not dominated at λ = {rates}: {names} (table below)."
 
 
-def _loss(rate: RateResult, duel: Duel) -> str:
-    start = f"{duel.plane.title} at λ = {rate.rate_per_s:g}: no RouteBalance cell matches {duel.baseline.label} in both"
+def _nearest(duel: Duel) -> str:
+    """The baseline, and what the nearest RouteBalance cell of at least its quality costs on the axis."""
     if duel.at_quality is None:
-        return f"{start}; none reaches its quality of {score(duel.baseline.metrics.quality_mean)}."
-    return (
-        f"{start}. Nearest at equal or better quality: {duel.at_quality.point.label}, "
-        f"{_with_interval(saved(duel.plane, duel.at_quality.saving))} in {duel.plane.axis}."
-    )
+        return (
+            f"{duel.baseline.label} (none reaches its quality of {score(duel.baseline.metrics.quality_mean)})"
+        )
+    shown = _with_interval(duel.plane, saved(duel.plane, duel.at_quality.saving))
+    return f"{duel.baseline.label} (at its quality or more {shown}, by {duel.at_quality.point.label})"
 
 
-def _with_interval(value: Value) -> str:
-    return f"{value.text} {value.sub}".strip()
+def _with_interval(plane: Plane | None, value: Value) -> str:
+    """Figure and interval; a figure of the whole cell has none."""
+    return value.text if plane is not None and plane.metric is None else f"{value.text} {value.sub}".strip()
 
 
 def _warnings(analysis: Analysis) -> Iterable[str]:
@@ -150,14 +156,15 @@ def _warnings(analysis: Analysis) -> Iterable[str]:
     if failed:
         total = sum(cell.summary.scheduled for cell in sweep.cells)
         yield (
-            f"{failed:,} of {total:,} requests did not complete ({percent(failed / total, 2)}). They are left out of "
-            "latency means and count against throughput, targets and utility."
+            f"{failed:,} of {total:,} requests did not complete ({percent(failed / total, 2)}). They are "
+            "left out of latency means and count against throughput, targets and utility."
         )
     if sweep.unmatched:
-        yield f"{sweep.unmatched:,} completed requests have no quality score and are left out of quality means."
+        yield f"{sweep.unmatched:,} completed requests have no score and are left out of quality means."
     fallback = [r.point.label for r in analysis.results if r.point.metrics.fallback_share > 0]
     if fallback:
-        yield f"Some requests were decided without estimates (fallback): {', '.join(dict.fromkeys(fallback))}."
+        names = ", ".join(dict.fromkeys(fallback))
+        yield f"Some requests were decided without estimates (fallback): {names}."
     late = [
         r.point
         for r in analysis.results

@@ -83,7 +83,8 @@ def read_sweep(folder: Path, *, strict: bool = False) -> Sweep:
     if strict and unmatched:
         shown = "\n  ".join(unmatched[:5])
         raise StoreError(
-            f"{folder}: {len(unmatched)} completed requests have no quality score (--strict), first:\n  {shown}"
+            f"{folder}: {len(unmatched)} completed requests have no quality score (--strict), "
+            f"first:\n  {shown}"
         )
     labels = read_labels(folder / "labels.parquet", tuple(ids))
     return Sweep(folder, manifest, tuple(ids), cells, tuple(invalid), tuple(missing), labels, len(unmatched))

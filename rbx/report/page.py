@@ -18,7 +18,7 @@ from rbx.report.figures.drawing import Drawing
 from rbx.report.headline import headline, kinds
 from rbx.report.number import percent
 from rbx.report.rate_tables import rate_tables
-from rbx.report.sweep_tables import duels_table, references_table, winners_table
+from rbx.report.sweep_tables import duels_table, references_table, tally_table, winners_table
 from rbx.report.table import Table
 
 _TEMPLATES = Path(__file__).parent / "templates"
@@ -51,6 +51,7 @@ def render_page(analysis: Analysis, drawings: Iterable[Drawing]) -> str:
         created=str(manifest.get("created", "")),
         kinds=kinds(analysis),
         headline=headline(analysis),
+        tally=tally_table(analysis),
         winners=winners_table(analysis),
         duels=duels_table(analysis),
         references=references_table(analysis),

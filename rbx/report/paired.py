@@ -11,7 +11,7 @@ from rbx.report.bootstrap import Floats, RatioColumns, Replicates, TailColumn, b
 from rbx.report.interval import Interval, not_estimable, percentile_interval
 from rbx.report.labels import Labels
 from rbx.report.point import Point
-from rbx.report.requests import Ints
+from rbx.report.requests import Bools, Ints
 
 MEANS = ("quality", "e2e_s", "ttft_s", "cost_usd")
 TAIL_METRICS = ("e2e_s", "ttft_s")
@@ -89,11 +89,11 @@ class PairedPoints:
         """Σ share · mean score of the model over a rate's requests: its value and replicates (B,)."""
         rows = [self._model_row(rate_per_s, model) for model in shares]
         weights = np.array(list(shares.values()))
-        return float(weights @ self._values[rows]), weights @ self.replicates.means[rows]
+        return float(weights @ self._values[rows]), np.asarray(weights @ self.replicates.means[rows])
 
     def quality_replicates(self, point: Point) -> Floats:
         """Mean quality of a point on each resample, shape (B,)."""
-        return self.replicates.means[self._mean_row(point, "quality")]
+        return np.asarray(self.replicates.means[self._mean_row(point, "quality")])
 
     def known_prompts(self, point: Point, metric: str) -> int:
         """How many prompts count in a mean."""
@@ -154,9 +154,9 @@ class PairedPoints:
         columns = [*score.T, np.where(np.isfinite(best), best, np.nan)]
         return [self._per_prompt(at, values, np.isfinite(values)) for values in columns]
 
-    def _per_prompt(self, at: Ints, values: Floats, counted: np.ndarray) -> tuple[Floats, Floats]:  # type: ignore[type-arg]
+    def _per_prompt(self, at: Ints, values: Floats, counted: Bools) -> tuple[Floats, Floats]:
         size = len(self.universe)
-        sums = np.bincount(at[counted], weights=values[counted], minlength=size)
+        sums = np.bincount(at[counted], weights=values[counted], minlength=size).astype(np.float64)
         return sums, np.bincount(at[counted], minlength=size).astype(np.float64)
 
 

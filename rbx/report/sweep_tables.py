@@ -75,6 +75,47 @@ def saved(plane: Plane, saving: Interval) -> Value:
     return Value(f"{shown.text} {UNIT[plane.name]}", sub, shown.sort, shown.hint, shown.tone)
 
 
+def tally_table(analysis: Analysis) -> Table:
+    """In each plane and at each rate, how many policies some RouteBalance cell dominates."""
+    columns = (
+        Column("plane", numeric=False),
+        *(Column(f"λ = {rate.rate_per_s:g}", numeric=False) for rate in analysis.rates),
+    )
+    rows = [
+        (
+            Value(plane.title),
+            *(_tally([duel for duel in rate.duels if duel.plane is plane]) for rate in analysis.rates),
+        )
+        for plane in PLANES
+    ]
+    note = (
+        "Passthrough cells, and below them all policies that are not RouteBalance, that some RouteBalance "
+        "cell equals or beats in both coordinates. Surely: an interval excludes zero."
+    )
+    return Table("What RouteBalance dominates", note, columns, tuple(rows))
+
+
+def _tally(found: list[Duel]) -> Value:
+    plain = [duel for duel in found if duel.baseline.family == "passthrough"] or found
+    if not plain:
+        return Value(UNKNOWN, tone="mute")
+    won, sure = _won(plain)
+    tone: Tone = "good" if sure == len(plain) else "bad" if won == 0 else ""
+    all_won, all_sure = _won(found)
+    return Value(
+        f"{won} of {len(plain)}, {sure} surely",
+        sub=f"all: {all_won} of {len(found)}, {all_sure} surely",
+        sort=float(won),
+        tone=tone,
+    )
+
+
+def _won(found: list[Duel]) -> tuple[int, int]:
+    """How many are dominated, and how many of them with an interval that excludes zero."""
+    won = [duel for duel in found if duel.won]
+    return len(won), sum(duel.verdict != "estimate" for duel in won)
+
+
 def duels_table(analysis: Analysis) -> Table:
     """RouteBalance against every other policy, in every plane, at every rate."""
     columns = (

@@ -48,16 +48,16 @@ def _walk(
         position = (totals[b] - 1) * quantile
         below = np.floor(position)
         # How many values stand above the order statistic below the position, and above the next one.
-        rank_low = np.int64(totals[b] - 1 - below)
+        rank_low = int(totals[b] - 1 - below)
         rank_high = max(rank_low - 1, 0)
         row = counts[b]
-        seen = np.int64(row[prompts[0]])
+        seen = int(row[prompts[0]])
         i = 0
         while seen <= rank_high:
             i += 1
-            seen += np.int64(row[prompts[i]])
+            seen += int(row[prompts[i]])
         high = values[i]
         while seen <= rank_low:
             i += 1
-            seen += np.int64(row[prompts[i]])
+            seen += int(row[prompts[i]])
         out[b] = values[i] + (position - below) * (high - values[i])

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
@@ -13,7 +16,7 @@ from rbx.report.sweep_tables import winners_table
 from rbx.report.table import Table, Value
 
 _STYLES = {"good": "green", "bad": "red", "mute": "dim", "": ""}
-_SHOWN_COLUMNS = 11  # the tier mix is left to the page
+_BRIEF = ("policy", "quality", "E2E, s", "p99", "TTFT, s", "$ / 1,000", "req/s", "SLO met")
 
 
 def print_report(console: Console, analysis: Analysis) -> None:
@@ -31,21 +34,32 @@ def print_report(console: Console, analysis: Analysis) -> None:
     console.print()
     stamp = " · ".join(kinds(analysis))
     console.print(_rich(winners_table(analysis), stamp))
-    cells = next(rate_tables(analysis.middle, analysis.baseline_label))
-    console.print(
-        _rich(cells, f"λ = {analysis.middle.rate_per_s:g} req/s · {stamp}".rstrip(" ·"), _SHOWN_COLUMNS)
-    )
+    cells = _brief(next(rate_tables(analysis.middle, analysis.baseline_label)))
+    console.print(_rich(cells, f"λ = {analysis.middle.rate_per_s:g} req/s · {stamp}".rstrip(" ·")))
 
 
-def _rich(table: Table, stamp: str, width: int | None = None) -> RichTable:
-    title = Text(f"{table.caption} · {stamp}" if stamp else table.caption)
+def _brief(table: Table) -> Table:
+    """A few columns without their intervals; the page has them all."""
+    chosen = [index for index, column in enumerate(table.columns) if column.title in _BRIEF]
+    rows = tuple(tuple(replace(row[index], sub="") for index in chosen) for row in table.rows)
+    return replace(table, columns=tuple(table.columns[index] for index in chosen), rows=rows)
+
+
+def _rich(table: Table, stamp: str) -> RichTable:
     shown = RichTable(
-        title=title, caption=Text(_plain(table.note)), title_justify="left", caption_justify="left"
+        title=Text(f"{table.caption} · {stamp}" if stamp else table.caption),
+        caption=Text(_plain(table.note)),
+        title_justify="left",
+        caption_justify="left",
+        box=SIMPLE_HEAD,
+        padding=(0, 1, 0, 0),
     )
-    for column in table.columns[:width]:
-        shown.add_column(Text(_plain(column.title)), justify="right" if column.numeric else "left")
+    for column in table.columns:
+        shown.add_column(
+            Text(_plain(column.title)), justify="right" if column.numeric else "left", overflow="fold"
+        )
     for row in table.rows:
-        shown.add_row(*(_text(value) for value in row[:width]))
+        shown.add_row(*map(_text, row))
     return shown
 
 

@@ -121,7 +121,7 @@ class _World:
         self.prompt_ids = np.array([f"p{index:05d}" for index in range(n)])
         ease = rng.normal(0, 0.35, n)[:, None]
         score = MEAN_SCORE + ease + rng.normal(0, 0.25, (n, len(MODELS)))
-        self.score: Floats = np.round(np.clip(score, 0, 1), 1)
+        self.score: Floats = np.clip(score, 0, 1).astype(np.float64).round(1)
         self.score[rng.random(self.score.shape) < shape.unlabelled] = np.nan
         self.predicted = np.clip(np.nan_to_num(self.score, nan=0.4) + rng.normal(0, 0.3, score.shape), 0, 1)
         self.output = np.maximum(

@@ -67,7 +67,7 @@ def _bars(axes: Axes, points: list[Point], tiers: list[str]) -> None:
         share = np.array([point.metrics.tier_share.get(tier, 0.0) for point in points])
         axes.barh(rows, share, left=start, height=0.8, color=to_hex(hue), edgecolor=PAPER, lw=0.8, label=tier)
         ink = ON_DARK if np.dot(hue[:3], (0.299, 0.587, 0.114)) < 0.55 else ON_LIGHT
-        for row in np.flatnonzero(share >= _NAMED_FROM):
+        for row in map(int, np.flatnonzero(share >= _NAMED_FROM)):
             middle = start[row] + share[row] / 2
             axes.text(
                 middle, row, f"{100 * share[row]:.0f}", color=ink, fontsize=7.5, ha="center", va="center"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, cast
 
 import matplotlib as mpl
 import numpy as np
@@ -75,7 +75,7 @@ def styled() -> Iterator[None]:
     """Draw within these settings, whatever the user's own matplotlib file says."""
     with mpl.rc_context():
         mpl.rcdefaults()
-        mpl.rcParams.update(_SETTINGS)
+        mpl.rcParams.update(cast(Any, _SETTINGS))
         yield
 
 
