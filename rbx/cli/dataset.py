@@ -178,7 +178,7 @@ def _table(title: str, headings: tuple[str, ...], rows: Iterable[tuple[Any, ...]
     table = Table(title=escape(title), title_justify="left")
     for heading in headings:
         left = heading in ("model", "metric", "line", "figure", "origin")
-        table.add_column(heading, justify="left" if left else "right")
+        table.add_column(heading, justify="left" if left else "right", no_wrap=left, overflow="fold")
     for row in rows:
         table.add_row(*(escape(str(cell)) for cell in row))
     return table
