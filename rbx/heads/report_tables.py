@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from rich.box import SIMPLE
+from rich.markup import escape
 from rich.table import Table
 
 from rbx.heads.evaluation import Interval
@@ -11,32 +13,43 @@ from rbx.heads.report import TrainingReport
 
 
 def report_tables(report: TrainingReport, encode_alone_ms: Mapping[str, float]) -> Iterator[Table]:
-    """Quality and length by model, routing, TPOT by tier, encoders."""
-    label = "synthetic data" if report.synthetic else "real data"
-    head = (
-        f"{report.grid} ({label}), metric {report.metric}, encoder {report.encoder}, k = {report.k}, "
-        f"{report.n_train} train / {report.n_test} test prompts, labels {report.label_coverage:.1%}"
-    )
-    yield _models(report, head)
+    """Quality, length, routing, TPOT and encoders; each fits a terminal of 80 columns."""
+    yield _quality(report)
+    yield _length(report)
     yield _routing(report)
     yield _tiers(report)
+    yield _capacity(report)
     yield _encoders(report, encode_alone_ms)
 
 
-def _models(report: TrainingReport, head: str) -> Table:
+def _quality(report: TrainingReport) -> Table:
+    label = "synthetic data" if report.synthetic else "real data"
     table = _table(
-        f"Quality and length on the test split\n{head}",
-        "model", "n", "mean quality", "MAE", "Spearman", "AUC",
-        "n length", "mean tokens", "MAE tokens", "R² log length", "histogram ECE",
+        f"{escape(report.grid)} ({label}), metric {escape(report.metric)}: {report.n_train} train, {report.n_test} test "
+        f"prompts, {report.label_coverage:.1%} of labels known. Encoder {escape(report.encoder)}, k = {report.k}.\n\n"
+        "Quality on the test prompts",
+        "model", "n", "mean", "MAE", "Spearman", "AUC",
     )  # fmt: skip
     for model in report.models:
         table.add_row(
-            model.model,
+            escape(model.model),
             str(model.n_quality),
             _number(model.mean_quality),
             _number(model.quality_mae),
             _number(model.quality_spearman),
             _number(model.quality_auc),
+        )
+    return table
+
+
+def _length(report: TrainingReport) -> Table:
+    table = _table(
+        "Output length on the test prompts (ECE: calibration error of P(length < 64 j))",
+        "model", "n", "mean tokens", "MAE", "R² of log", "ECE",
+    )  # fmt: skip
+    for model in report.models:
+        table.add_row(
+            escape(model.model),
             str(model.n_length),
             _number(model.mean_length_tokens, 0),
             _number(model.length_mae_tokens, 0),
@@ -48,56 +61,54 @@ def _models(report: TrainingReport, head: str) -> Table:
 
 def _routing(report: TrainingReport) -> Table:
     routing = report.routing
-    table = _table(
-        "Routing by the highest predicted quality (no cost, no latency)", "figure", "heads", "n", "beside"
+    table = _table("Routing by the highest predicted quality, whatever it costs", "figure", "heads", "n")
+    table.add_row("picks a best model (a tie counts)", _number(routing.picks_best), str(routing.n))
+    table.add_row("  at random", _number(routing.picks_best_random), str(routing.n))
+    table.add_row("picks the one best model", _number(routing.picks_best_strict), str(routing.n_strict))
+    table.add_row("  at random", _number(routing.picks_best_strict_random), str(routing.n_strict))
+    table.add_row("mean quality", _interval(routing.routed), str(routing.n))
+    table.add_row("  oracle", _number(routing.oracle), str(routing.n))
+    table.add_row("  at random", _number(routing.random), str(routing.n))
+    table.add_row(
+        f"  {escape(routing.best_single_model)} alone", _number(routing.best_single), str(routing.n)
     )
     table.add_row(
-        "picks a best model (ties count)",
-        _number(routing.picks_best),
-        str(routing.n),
-        f"random {_number(routing.picks_best_random)}",
-    )
-    table.add_row(
-        "picks the one best model",
-        _number(routing.picks_best_strict),
-        str(routing.n_strict),
-        f"random {_number(routing.picks_best_strict_random)}",
-    )
-    table.add_row(
-        "mean quality",
-        _interval(routing.routed),
-        str(routing.n),
-        f"random {_number(routing.random)}, oracle {_number(routing.oracle)}",
-    )
-    table.add_row(
-        f"against {routing.best_single_model} alone",
-        _interval(routing.routed_minus_best_single, signed=True),
-        str(routing.n),
-        f"alone {_number(routing.best_single)}",
+        "  heads − that model", _interval(routing.routed_minus_best_single, signed=True), str(routing.n)
     )
     return table
 
 
 def _tiers(report: TrainingReport) -> Table:
     table = _table(
-        "TPOT heads on held-out blocks of time (simulated engine; in brackets the pool file's constant)",
-        "tier", "n train", "n test", "capacity req/s", "TPOT MAE ms/token", "MAPE",
-        "E2E MAPE, slot free", "n free", "E2E MAPE, all", "at predicted length", "low-load TPOT ms", "n",
+        "Latency on held-out blocks of time, simulated engine (in brackets: the static prior)",
+        "tier", "n", "TPOT MAE ms", "MAPE", "E2E free slot", "n", "E2E all",
     )  # fmt: skip
     for tier in report.tiers:
         table.add_row(
             tier.tier,
-            str(tier.n_train),
             str(tier.n_test),
-            f"{tier.capacity_per_s:.2f}",
             f"{tier.tpot_mae_ms:.2f} ({tier.prior_tpot_mae_ms:.2f})",
             f"{tier.tpot_mape:.1%}",
             f"{_percent(tier.e2e_mape_free)} ({_percent(tier.prior_e2e_mape_free)})",
             str(tier.n_free),
             f"{tier.e2e_mape:.1%} ({tier.prior_e2e_mape:.1%})",
-            f"{tier.e2e_mape_predicted:.1%}",
+        )
+    return table
+
+
+def _capacity(report: TrainingReport) -> Table:
+    table = _table(
+        "Rate sweep (E2E: MAPE over all states with the predicted length instead of the true one)",
+        "tier", "n train", "capacity req/s", "low-load TPOT ms", "n", "E2E",
+    )  # fmt: skip
+    for tier in report.tiers:
+        table.add_row(
+            tier.tier,
+            str(tier.n_train),
+            f"{tier.capacity_per_s:.2f}",
             f"{tier.low_load_tpot_ms:.1f}",
             str(tier.n_low_load),
+            f"{tier.e2e_mape_predicted:.1%}",
         )
     return table
 
@@ -105,25 +116,27 @@ def _tiers(report: TrainingReport) -> Table:
 def _encoders(report: TrainingReport, encode_alone_ms: Mapping[str, float]) -> Table:
     table = _table(
         "Encoders on the same split",
-        "encoder", "Spearman", "AUC", "R² log length", "routed quality", "minus chosen", "ms alone",
+        "encoder", "AUC", "Spearman", "R² log length", "routed quality", "ms alone",
     )  # fmt: skip
     for encoder in report.encoders:
         table.add_row(
-            encoder.name,
-            _number(encoder.spearman),
+            escape(encoder.name),
             _number(encoder.auc),
+            _number(encoder.spearman),
             _number(encoder.log_length_r2),
             _interval(encoder.routed),
-            _interval(encoder.routed_minus_chosen, signed=True) if encoder.routed_minus_chosen else "chosen",
             f"{encode_alone_ms[encoder.name]:.2f}",
         )
+        if encoder.routed_minus_chosen:
+            change = _interval(encoder.routed_minus_chosen, signed=True)
+            table.add_row(f"  − {escape(report.encoder)}", "", "", "", change, "")
     return table
 
 
 def _table(title: str, *columns: str) -> Table:
-    table = Table(title=title, title_justify="left")
+    table = Table(title=title, title_justify="left", title_style="bold", box=SIMPLE, pad_edge=False)
     for position, column in enumerate(columns):
-        table.add_column(column, justify="left" if position == 0 else "right")
+        table.add_column(column, justify="left" if position == 0 else "right", overflow="fold")
     return table
 
 
