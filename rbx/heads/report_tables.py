@@ -23,13 +23,9 @@ def report_tables(report: TrainingReport, encode_alone_ms: Mapping[str, float]) 
 
 
 def _quality(report: TrainingReport) -> Table:
-    label = "synthetic data" if report.synthetic else "real data"
     table = _table(
-        f"{escape(report.grid)} ({label}), metric {escape(report.metric)}: {report.n_train} train, {report.n_test} test "
-        f"prompts, {report.label_coverage:.1%} of labels known. Encoder {escape(report.encoder)}, k = {report.k}.\n\n"
-        "Quality on the test prompts",
-        "model", "n", "mean", "MAE", "Spearman", "AUC",
-    )  # fmt: skip
+        f"{_head(report)}\n\nQuality on the test prompts", "model", "n", "mean", "MAE", "Spearman", "AUC"
+    )
     for model in report.models:
         table.add_row(
             escape(model.model),
@@ -40,6 +36,14 @@ def _quality(report: TrainingReport) -> Table:
             _number(model.quality_auc),
         )
     return table
+
+
+def _head(report: TrainingReport) -> str:
+    label = "synthetic data" if report.synthetic else "real data"
+    return escape(
+        f"{report.grid} ({label}), metric {report.metric}: {report.n_train} train, {report.n_test} test "
+        f"prompts, {report.label_coverage:.1%} of labels known. Encoder {report.encoder}, k = {report.k}."
+    )
 
 
 def _length(report: TrainingReport) -> Table:
@@ -115,8 +119,8 @@ def _capacity(report: TrainingReport) -> Table:
 
 def _encoders(report: TrainingReport, encode_alone_ms: Mapping[str, float]) -> Table:
     table = _table(
-        "Encoders on the same split",
-        "encoder", "AUC", "Spearman", "R² log length", "routed quality", "ms alone",
+        "Encoders on the same split (R² of log length, ms for one text alone)",
+        "encoder", "AUC", "Spearman", "R² len", "routed quality", "ms",
     )  # fmt: skip
     for encoder in report.encoders:
         table.add_row(
