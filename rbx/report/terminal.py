@@ -11,6 +11,7 @@ from rich.text import Text
 
 from rbx.report.analysis import Analysis
 from rbx.report.headline import headline, kinds
+from rbx.report.plain_text import printable
 from rbx.report.rate_tables import rate_tables
 from rbx.report.sweep_tables import winners_table
 from rbx.report.table import Table, Value
@@ -23,14 +24,14 @@ def print_report(console: Console, analysis: Analysis) -> None:
     """What was run, what wins, what does not, and the cells of the middle rate."""
     words = headline(analysis)
     name = str(analysis.sweep.manifest.get("name", ""))
-    console.print(Text(_plain(name), style="bold"), Text(" · ".join(kinds(analysis)), style="bold red"))
-    console.print(Text(_plain(words.run)))
+    console.print(Text(printable(name), style="bold"), Text(" · ".join(kinds(analysis)), style="bold red"))
+    console.print(Text(printable(words.run)))
     for line in words.warnings:
-        console.print(Text(f"! {_plain(line)}", style="yellow"))
+        console.print(Text(f"! {printable(line)}", style="yellow"))
     for title, lines in (("What RouteBalance gains", words.wins), ("Where it does not win", words.losses)):
         console.print(Text(f"\n{title}", style="bold"))
         for line in lines or ("Nowhere among the comparisons made here.",):
-            console.print(Text(f"- {_plain(line)}"))
+            console.print(Text(f"- {printable(line)}"))
     console.print()
     stamp = " · ".join(kinds(analysis))
     console.print(_rich(winners_table(analysis), stamp))
@@ -48,7 +49,7 @@ def _brief(table: Table) -> Table:
 def _rich(table: Table, stamp: str) -> RichTable:
     shown = RichTable(
         title=Text(f"{table.caption} · {stamp}" if stamp else table.caption),
-        caption=Text(_plain(table.note)),
+        caption=Text(printable(table.note)),
         title_justify="left",
         caption_justify="left",
         box=SIMPLE_HEAD,
@@ -56,7 +57,7 @@ def _rich(table: Table, stamp: str) -> RichTable:
     )
     for column in table.columns:
         shown.add_column(
-            Text(_plain(column.title)), justify="right" if column.numeric else "left", overflow="fold"
+            Text(printable(column.title)), justify="right" if column.numeric else "left", overflow="fold"
         )
     for row in table.rows:
         shown.add_row(*map(_text, row))
@@ -64,10 +65,5 @@ def _rich(table: Table, stamp: str) -> RichTable:
 
 
 def _text(value: Value) -> Text:
-    text = Text(_plain(value.text), style=_STYLES[value.tone])
-    return text.append(f"\n{_plain(value.sub)}", style="dim") if value.sub else text
-
-
-def _plain(text: str) -> str:
-    """Control characters shown, not sent: a label must not be able to drive the terminal."""
-    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+    text = Text(printable(value.text), style=_STYLES[value.tone])
+    return text.append(f"\n{printable(value.sub)}", style="dim") if value.sub else text

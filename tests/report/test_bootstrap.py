@@ -56,7 +56,7 @@ def test_mean_and_paired_difference_agree_with_scipy() -> None:
 
     paired = stats.bootstrap((a, b), gap, paired=True, n_resamples=10_000, method="percentile", rng=1)
     low, high = bounds(found[0] - found[1])
-    width = high - low
+    width = float(high - low)
     assert low == pytest.approx(paired.confidence_interval.low, abs=0.05 * width)
     assert high == pytest.approx(paired.confidence_interval.high, abs=0.05 * width)
     # Unpaired intervals of these strongly related values would be far wider.
@@ -85,8 +85,8 @@ def test_ratios_and_tails_equal_a_loop_that_builds_every_resample(
     prompt = np.array([p for p, _ in requests], dtype=np.int64)
     value = np.array([v for _, v in requests])
     columns = RatioColumns(
-        np.bincount(prompt, value, n_prompts)[:, None],
-        np.bincount(prompt, minlength=n_prompts)[:, None] * 1.0,
+        np.bincount(prompt, value, n_prompts)[:, None].astype(np.float64),
+        np.bincount(prompt, minlength=n_prompts)[:, None].astype(np.float64),
     )
     quantiles = (0.5, 0.95, 0.99, 1.0)
     found = replicate(columns, [TailColumn.of(value, prompt)], quantiles, n_resamples=30, seed=seed)

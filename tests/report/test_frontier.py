@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rbx.report.frontier import non_dominated, upper_hull
+from rbx.report.frontier import Floats, non_dominated, upper_hull
 
 # Small integers make ties, equal points and points on a line common, and keep the arithmetic exact.
 _COORDINATE = st.one_of(st.integers(-4, 4).map(float), st.just(float("nan")))
 _POINTS = st.lists(st.tuples(_COORDINATE, _COORDINATE), max_size=14)
 
 
-def _split(points: list[tuple[float, float]]) -> tuple[np.ndarray, np.ndarray]:  # type: ignore[type-arg]
+def _split(points: list[tuple[float, float]]) -> tuple[Floats, Floats]:
     return np.array([x for x, _ in points], dtype=float), np.array([y for _, y in points], dtype=float)
 
 

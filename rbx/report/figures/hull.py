@@ -42,7 +42,8 @@ def draw_hulls(analysis: Analysis) -> Iterator[Drawing]:
             hulls = _families(axes, analysis, plane)
             axes.set_xlabel(_AXES[plane.name])
             axes.set_ylabel("mean quality (up is better)")
-            axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=6, fontsize=8)
+            if hulls:
+                axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=6, fontsize=8)
             foot(figure, analysis, "All policies, all rates; lines: hulls.", intervals="Bars")
             best = "; ".join(f"{family_words(family)}: {label}" for family, label in hulls.items())
             yield finish(

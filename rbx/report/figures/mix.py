@@ -13,6 +13,7 @@ from matplotlib.figure import Figure
 from rbx.report.analysis import Analysis
 from rbx.report.figures.drawing import Drawing, finish
 from rbx.report.figures.style import ON_DARK, ON_LIGHT, PAPER, WIDTH_IN, foot, rate_words, short_label, styled
+from rbx.report.plain_text import printable
 from rbx.report.point import Point
 
 _NAMED_FROM = 0.08  # narrower segments have no room for a number
@@ -65,7 +66,16 @@ def _bars(axes: Axes, points: list[Point], tiers: list[str]) -> None:
     rows = np.arange(len(points))
     for tier, hue in zip(tiers, hues, strict=True):
         share = np.array([point.metrics.tier_share.get(tier, 0.0) for point in points])
-        axes.barh(rows, share, left=start, height=0.8, color=to_hex(hue), edgecolor=PAPER, lw=0.8, label=tier)
+        axes.barh(
+            rows,
+            share,
+            left=start,
+            height=0.8,
+            color=to_hex(hue),
+            edgecolor=PAPER,
+            lw=0.8,
+            label=printable(tier),
+        )
         ink = ON_DARK if np.dot(hue[:3], (0.299, 0.587, 0.114)) < 0.55 else ON_LIGHT
         for row in map(int, np.flatnonzero(share >= _NAMED_FROM)):
             middle = start[row] + share[row] / 2

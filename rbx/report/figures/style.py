@@ -18,6 +18,7 @@ from matplotlib.ticker import LogLocator, NullLocator
 
 from rbx.report.analysis import Analysis
 from rbx.report.bootstrap import LEVEL
+from rbx.report.plain_text import printable
 from rbx.report.point import Point
 
 INK, PAPER, RULE, FAINT = "#1b1f24", "#ffffff", "#d8dce2", "#6b7480"
@@ -91,16 +92,16 @@ def marker(family: str) -> str:
 
 def family_words(family: str) -> str:
     """Name of a family in a legend."""
-    return FAMILY_WORDS.get(family, family)
+    return FAMILY_WORDS.get(family, printable(family))
 
 
 def short_label(point: Point, width: int = 26) -> str:
     """Weights in per cent for RouteBalance (quality/latency/cost), else the label, abbreviated and cut."""
     weights = point.policy.get("weights") if point.is_fused else None
     if isinstance(weights, (list, tuple)) and len(weights) == 3:
-        extra = point.label.split("c", 1)[-1].partition(" ")[2]
+        extra = printable(point.label).split("c", 1)[-1].partition(" ")[2]
         return "/".join(f"{100 * weight:.0f}" for weight in weights) + (f" {extra}" if extra else "")
-    text = point.label.removeprefix("always:")
+    text = printable(point.label).removeprefix("always:")
     for dispatch, letters in _DISPATCH_LETTERS.items():
         text = text.replace(f"/{dispatch}", f" {letters}")
     return text if len(text) <= width else text[: width - 1] + "…"

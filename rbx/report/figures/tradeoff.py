@@ -26,6 +26,7 @@ from rbx.report.figures.style import (
     styled,
     wide_range,
 )
+from rbx.report.plain_text import printable
 
 
 def draw_tradeoffs(analysis: Analysis) -> Iterator[Drawing]:
@@ -106,7 +107,7 @@ def _reference_lines(axes: Axes, rate: RateResult) -> None:
     """Random and best single model as lines; the oracle only in the tables, to keep the scale useful."""
     for words, interval in (
         ("random model", rate.references.random),
-        (f"best single: {rate.references.best_single_model}", rate.references.best_single),
+        (f"best single: {printable(rate.references.best_single_model)}", rate.references.best_single),
     ):
         if not np.isfinite(interval.value):
             continue
