@@ -39,7 +39,8 @@ class Row:
 
     def text(self, column: str) -> str:
         """A string that is not blank."""
-        value = self._text(column, self.require(column))
+        given = self.require(column)
+        value = "" if given is None else self._text(column, given)
         if not value.strip():
             raise self.fault(column, "is empty; every row needs one")
         return value
