@@ -89,12 +89,14 @@ class Workload(StrictModel):
     """Which prompts arrive, when, how often and under which targets.
 
     Rates are given either in requests per second (``rates_per_s``) or as fractions of the pool's
-    measured capacity (``loads``; see ``rbx.sweep.capacity``).
+    measured capacity (``loads``; see ``rbx.sweep.capacity``). A cell has ``n_requests``, or as many as
+    fill ``duration_s`` at its rate, or one pass over the prompts.
     """
 
     split: Literal["test", "train", "all"] = "test"
     metric: str = "quality"
     n_requests: PositiveInt | None = None
+    duration_s: PositiveFloat | None = None
     arrivals: Arrivals = PoissonArrivals()
     rates_per_s: tuple[PositiveFloat, ...] = ()
     loads: tuple[PositiveFloat, ...] = ()
@@ -114,6 +116,8 @@ class Workload(StrictModel):
     def _one_kind_of_rate(self) -> Workload:
         if bool(self.rates_per_s) == bool(self.loads):
             raise ValueError("give either rates_per_s or loads")
+        if self.n_requests is not None and self.duration_s is not None:
+            raise ValueError("give either n_requests or duration_s")
         if not self.seeds:
             raise ValueError("seeds is empty")
         return self
@@ -137,8 +141,9 @@ class DecisionCost(StrictModel):
     """Simulated time of one batch's decision: fixed + per request + encoder time, in seconds.
 
     The encoder's share is ``encode_s_per_request + encode_s_per_token · min(tokens,
-    encode_max_tokens)`` of each request of the batch. Defaults were measured with ``rbx bench decision-cost``; results never depend on how
-    busy the machine of the sweep was. ``null`` fields take the figures of the bundle's encoder.
+    encode_max_tokens)`` of each request of the batch. ``rbx bench decision-cost`` measures them all;
+    results never depend on how busy the machine of the sweep was. ``null`` fields take the constants
+    of the bundle's encoder.
     """
 
     fixed_s: NonNegativeFloat = 0.0005

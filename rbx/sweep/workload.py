@@ -50,6 +50,8 @@ def draw_workload(config: Workload, n_prompts: int, rate_per_s: float, seed: int
     Prompts come in passes, each a fresh permutation of all, so that counts differ by at most one.
     """
     n = config.n_requests or n_prompts
+    if config.duration_s is not None:
+        n = max(1, round(config.duration_s * rate_per_s))
     order = stream(seed, _ORDER)
     passes = -(-n // n_prompts)
     prompt = np.concatenate([order.permutation(n_prompts) for _ in range(passes)])[:n]

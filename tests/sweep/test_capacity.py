@@ -1,0 +1,34 @@
+"""The measured capacity separates rates that the pool keeps up with from those it does not."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from rbx.sweep.capacity import is_sustained, measure_capacity
+from tests.sweep.scenes import small_context
+from tests.sweep.test_simulate import SHORTEST, run
+
+
+def test_capacity_lies_between_a_stable_and_an_overloaded_rate() -> None:
+    context = small_context(workload={"n_requests": 6000})
+    capacity = measure_capacity(context, seed=0)
+    waits = {}
+    for load in (0.7, 1.5):
+        arriving, outcome = run(context, SHORTEST, rate_per_s=load * capacity.rate_per_s)
+        ttft_s = outcome.first_token_s - arriving.scheduled_s
+        waits[load] = ttft_s[-1000:].mean() / ttft_s[1000:2000].mean()
+    assert waits[0.7] < 1.5
+    assert waits[1.5] > 2.0
+
+
+def test_capacity_is_repeatable_and_scales_with_the_seats() -> None:
+    few, again, many = (measure_capacity(small_context(seats=seats), seed=0) for seats in (2, 2, 16))
+    assert few == again
+    assert many.rate_per_s > 1.5 * few.rate_per_s
+
+
+@pytest.mark.parametrize(("service_s", "expected"), [(0.1, True), (100.0, False)])
+def test_sustained_means_completing_what_arrives(service_s: float, expected: bool) -> None:
+    scheduled_s = np.linspace(0.0, 100.0, 1000)
+    assert is_sustained(scheduled_s, scheduled_s + service_s) is expected
