@@ -34,10 +34,13 @@ def not_estimable(value: float, reason: str) -> Interval:
     return Interval(value, math.nan, math.nan, "not_estimable", reason)
 
 
-def percentile_interval(value: float, low: float, high: float, n_prompts: int) -> Interval:
+def percentile_interval(
+    value: float, low: float, high: float, n_prompts: int, *, scale: float = 0.0
+) -> Interval:
     """Judge the two percentiles of a statistic's replicates, taken over ``n_prompts`` prompts.
 
-    NaN percentiles mean that some resample held nothing to average.
+    NaN percentiles mean that some resample held nothing to average. ``scale`` is the size of the
+    terms of a difference: a width below the rounding error of such terms counts as none.
     """
     if math.isnan(value):
         return not_estimable(value, "no value to average")
@@ -45,6 +48,6 @@ def percentile_interval(value: float, low: float, high: float, n_prompts: int) -
         return not_estimable(value, f"resampling needs at least 2 prompts, there is {n_prompts}")
     if math.isnan(low) or math.isnan(high):
         return not_estimable(value, "some resamples hold no value to average")
-    if high - low <= 1e-12 * max(1e-9, abs(value)):
+    if high - low <= 1e-12 * max(scale, abs(value)):
         return Interval(value, low, high, "degenerate", "every resample gives the same value")
     return Interval(value, low, high, "ok")

@@ -62,7 +62,8 @@ class PairedPoints:
         if unpaired := why_unpaired(point, baseline):
             return not_estimable(value, unpaired)
         n_prompts = int(min(self._known_prompts[a], self._known_prompts[b]))
-        return _from_replicates(value, self.replicates.means[a] - self.replicates.means[b], n_prompts)
+        gap = self.replicates.means[a] - self.replicates.means[b]
+        return _from_replicates(value, gap, n_prompts, scale=abs(float(self._values[b])))
 
     def tail(self, point: Point, metric: str, quantile: float) -> Interval:
         """A tail quantile with its interval."""
@@ -79,7 +80,7 @@ class PairedPoints:
             return not_estimable(value, unpaired)
         n_prompts = min(self._tail_prompts[a], self._tail_prompts[b])
         gap = self.replicates.tails[a, column] - self.replicates.tails[b, column]
-        return _from_replicates(value, gap, n_prompts)
+        return _from_replicates(value, gap, n_prompts, scale=abs(float(self._tail_values[b][column])))
 
     def model_mean(self, rate_per_s: float, model: str) -> Interval:
         """Mean score of a model (or of ``ORACLE``) over the requests of a rate."""
@@ -182,9 +183,9 @@ def why_unpaired(point: Point, baseline: Point) -> str:
     return "not paired: the two faced different workloads"
 
 
-def _from_replicates(value: float, replicates: Floats, n_prompts: int) -> Interval:
+def _from_replicates(value: float, replicates: Floats, n_prompts: int, *, scale: float = 0.0) -> Interval:
     low, high = bounds(replicates)
-    return percentile_interval(value, float(low), float(high), n_prompts)
+    return percentile_interval(value, float(low), float(high), n_prompts, scale=scale)
 
 
 def _quantiles(values: Floats) -> Floats:

@@ -73,7 +73,7 @@ def blind_mix(paired: PairedPoints, point: Point) -> BlindMix:
     if unpaired := why_unpaired(point, paired.reference_point(point.rate_per_s)):
         return BlindMix(quality, not_estimable(lead, unpaired))
     gap = paired.quality_replicates(point) - replicates
-    return BlindMix(quality, percentile_interval(lead, *_pair(gap), n_prompts))
+    return BlindMix(quality, percentile_interval(lead, *_pair(gap), n_prompts, scale=value))
 
 
 def _blend(paired: PairedPoints, rate_per_s: float, shares: dict[str, float]) -> Interval:

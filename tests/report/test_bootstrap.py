@@ -131,6 +131,11 @@ def test_rounding_does_not_grow_with_the_level_of_the_values() -> None:
     assert high - low == pytest.approx(4 * 1e-6 / math.sqrt(50), rel=0.5)
 
 
+def test_rounding_noise_of_a_difference_is_not_taken_for_width() -> None:
+    assert percentile_interval(1e-17, -1e-16, 1e-16, 50, scale=1.0).status == "degenerate"
+    assert percentile_interval(1e-17, -1e-16, 1e-16, 50, scale=1e-6).status == "ok"
+
+
 def test_sums_with_nan_are_refused() -> None:
     with pytest.raises(StatisticsError, match="NaN"):
         replicate(_one_per_prompt(np.array([1.0, np.nan])), [], (), n_resamples=10, seed=0)
