@@ -169,10 +169,12 @@ def _boundaries_before(state: EngineState, i: int, at_most: int, limit_s: float)
 def _blocks_taken(state: EngineState, i: int, steps: int) -> int:
     """Blocks that the next ``steps`` batches of the present decodes need."""
     counts, phases = state.counts, state.phases
-    block_size, first = counts[i, inst.BLOCK_SIZE], counts[i, inst.FORMED] + 1
+    block_size = counts[i, inst.BLOCK_SIZE]
     blocks = steps // block_size * counts[i, inst.DECODES]
-    for batch in range(first, first + steps % block_size):
-        blocks += phases[i, batch % block_size]
+    turn = counts[i, inst.FORMED] % block_size
+    for _ in range(steps % block_size):
+        turn = turn + 1 if turn + 1 < block_size else 0
+        blocks += phases[i, turn]
     return int(blocks)
 
 
@@ -186,9 +188,9 @@ def _steps_with_blocks(state: EngineState, i: int, at_most: int) -> int:
         return at_most
     steps = free // decodes * block_size
     free %= decodes
-    batch = counts[i, inst.FORMED] + 1 + steps
-    while phases[i, batch % block_size] <= free:
-        free -= phases[i, batch % block_size]
-        batch += 1
+    turn = (counts[i, inst.FORMED] + 1) % block_size
+    while phases[i, turn] <= free:  # ends within one block size: together they take `decodes` blocks
+        free -= phases[i, turn]
+        turn = turn + 1 if turn + 1 < block_size else 0
         steps += 1
     return int(min(steps, at_most))

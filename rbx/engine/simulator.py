@@ -79,12 +79,15 @@ class EngineSim:
         prompt plus output beyond max_model_len, or more requests than the capacity.
         """
         times = np.asarray(at_s, dtype=np.float64)
+        if times.ndim != 1:
+            raise EngineError(f"at_s must be one column of times, not of shape {times.shape}")
+        by_length = np.zeros(len(times), dtype=bool) if stops_by_length is None else stops_by_length
         requests = np.empty((6, len(times)), dtype=np.int64)
-        requests[sub.INSTANCE] = _whole(instance, "instance")
-        requests[sub.PROMPT] = _whole(prompt_tokens, "prompt_tokens")
-        requests[sub.OUTPUT] = _whole(output_tokens, "output_tokens")
-        requests[sub.PREDICTED] = _whole(predicted_tokens, "predicted_tokens")
-        requests[sub.BY_LENGTH] = 0 if stops_by_length is None else np.asarray(stops_by_length, dtype=bool)
+        requests[sub.INSTANCE] = _whole(instance, "instance", len(times))
+        requests[sub.PROMPT] = _whole(prompt_tokens, "prompt_tokens", len(times))
+        requests[sub.OUTPUT] = _whole(output_tokens, "output_tokens", len(times))
+        requests[sub.PREDICTED] = _whole(predicted_tokens, "predicted_tokens", len(times))
+        requests[sub.BY_LENGTH] = _whole(by_length, "stops_by_length", len(times))
         first = self._total
         if first + len(times) > len(self._state.slots):
             raise EngineError(
@@ -176,8 +179,10 @@ class EngineSim:
         )
 
 
-def _whole(values: ArrayLike, name: str) -> Ints:
+def _whole(values: ArrayLike, name: str, n: int) -> NDArray[np.generic]:
     array = np.asarray(values)
-    if array.dtype.kind not in "iu":
+    if array.shape != (n,):
+        raise EngineError(f"{name} has shape {array.shape} and at_s has {n} entries; give one for each")
+    if n and array.dtype.kind not in "iub":
         raise EngineError(f"{name} must be whole numbers, not {array.dtype}")
-    return array.astype(np.int64, copy=False)
+    return array
