@@ -28,6 +28,12 @@ def test_capacity_is_repeatable_and_scales_with_the_seats() -> None:
     assert many.rate_per_s > 1.5 * few.rate_per_s
 
 
+def test_chance_at_low_rates_does_not_end_the_search() -> None:
+    # At two requests a second an arrival window of two minutes sees swings of several per cent.
+    rates = [measure_capacity(small_context(), seed=seed).rate_per_s for seed in range(5)]
+    assert max(rates) < 1.1 * min(rates)
+
+
 @pytest.mark.parametrize(("service_s", "expected"), [(0.1, True), (100.0, False)])
 def test_sustained_means_completing_what_arrives(service_s: float, expected: bool) -> None:
     scheduled_s = np.linspace(0.0, 100.0, 1000)
