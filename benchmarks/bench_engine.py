@@ -105,13 +105,11 @@ def _latency_rows(tiers: list[Tier]) -> list[dict[str, object]]:
     engine.submit_many(*(list(column) for column in zip(*requests, strict=True)))
     moments = np.linspace(60.0, 120.0, 1201)
     engine.advance(float(moments[0]))
-    taken = []
-    for now_s in moments[1:]:
-        start = time.perf_counter()
-        engine.advance(float(now_s))
+    start = time.process_time()
+    for now_s in moments[1:].tolist():
+        engine.advance(now_s)
         engine.telemetry()
-        taken.append(time.perf_counter() - start)
-    microseconds = statistics.median(taken) * 1e6
+    microseconds = (time.process_time() - start) / (len(moments) - 1) * 1e6
     path = f"engine: advance by 50 ms + telemetry, {len(tiers)} instances"
     return [{"path": path, "ours": microseconds, "unit": "µs"}]
 

@@ -9,6 +9,7 @@ and the millisecond that vLLM sleeps after forming an empty batch while requests
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -27,6 +28,7 @@ from rbx.errors import EngineError
 class EngineSim:
     """Instances that serve submitted requests; results are arrays by slot, in order of submission.
 
+    Results by slot are read-only views that follow the clock.
     Where the clock is stopped on the way never changes a result. At time t, steps that end at t have
     ended, while the batches due at t are formed as soon as time moves on, with every arrival at t.
     """
@@ -127,22 +129,22 @@ class EngineSim:
     @property
     def first_scheduled_s(self) -> Floats:
         """When the first batch with the request was formed, (submitted,); NaN until then."""
-        return self._state.slot_times[: self._total, req.SCHEDULED_S]
+        return self._results(self._state.slot_times, req.SCHEDULED_S)
 
     @property
     def first_token_s(self) -> Floats:
         """End of the step that completed the prefill, (submitted,); NaN until then."""
-        return self._state.slot_times[: self._total, req.FIRST_TOKEN_S]
+        return self._results(self._state.slot_times, req.FIRST_TOKEN_S)
 
     @property
     def done_s(self) -> Floats:
         """End of the step that gave the last token, (submitted,); NaN until then."""
-        return self._state.slot_times[: self._total, req.DONE_S]
+        return self._results(self._state.slot_times, req.DONE_S)
 
     @property
     def preemptions(self) -> Ints:
         """How often each request lost its blocks and was computed anew, (submitted,)."""
-        return self._state.slots[: self._total, req.PREEMPTIONS]
+        return self._results(self._state.slots, req.PREEMPTIONS)
 
     @property
     def steps(self) -> Ints:
@@ -156,6 +158,11 @@ class EngineSim:
         times = self._state.times
         since_s = np.minimum(times[:, inst.BUSY_SINCE_S], self._clock_s)
         return times[:, inst.BUSY_S] + (self._clock_s - since_s)
+
+    def _results(self, table: NDArray[Any], column: int) -> NDArray[Any]:
+        view = table[: self._total, column]
+        view.flags.writeable = False
+        return view
 
     def _explain(self, fault: int, position: int, request: NDArray[np.int64], at_s: float) -> str:
         i, prompt, output = int(request[sub.INSTANCE]), int(request[sub.PROMPT]), int(request[sub.OUTPUT])
