@@ -61,6 +61,8 @@ def test_a_minimal_experiment_gets_documented_defaults(tmp_path: Path) -> None:
         ({"budget": {"share": 1.5, "low_usd": 1, "high_usd": 2}}, "share"),
         ({"slo": {"ttft_s": 0}}, "ttft_s"),
         ({"n_requests": 0}, "n_requests"),
+        ({"n_requests": 5, "duration_s": 60}, "either n_requests or duration_s"),
+        ({"duration_s": float("inf")}, "duration_s"),
         ({"rate": 3}, "workload.rate:"),
     ],
 )
