@@ -12,7 +12,7 @@ from rbx.grid.harvest import HARVEST_LABELS, HARVEST_PROMPTS, HARVEST_RESPONSES,
 from rbx.grid.schema import DEFAULT_METRIC
 from rbx.grid.spec import SynthSource
 from rbx.grid.synth.families import FAMILIES
-from rbx.grid.synth.latent import MAX_TOKENS, MODELS, draw_lengths, draw_scores
+from rbx.grid.synth.latent import MAX_TOKENS, MODELS, SEEN_AFFINITY, draw_lengths, draw_scores
 from rbx.grid.synth.prompts import Drawn, draw_prompts
 
 PRESET_PROMPTS = {"routebalance": 18_608, "quickstart": 2_400}
@@ -36,10 +36,11 @@ def draw_synthetic(spec: SynthSource, say: Say) -> Harvest:
         "input_tokens": f"estimated: {TEMPLATE_TOKENS} + characters / {CHARACTERS_PER_TOKEN}",
         "responses": "none: no model answered; lengths and scores are drawn",
     }
+    score = draw_scores(drawn, SEEN_AFFINITY[spec.preset], scores)
     return Harvest(
         prompts=_prompts(drawn),
         responses=_responses(n, draw_lengths(drawn, lengths).ravel()),
-        labels=_labels(n, draw_scores(drawn, scores).ravel()),
+        labels=_labels(n, score.ravel()),
         provenance=provenance,
         synthetic=True,
     )
