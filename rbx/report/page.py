@@ -29,6 +29,7 @@ class _RateSection:
     anchor: str
     title: str
     is_open: bool
+    duels: Table
     tables: tuple[Table, ...]
 
 
@@ -53,7 +54,6 @@ def render_page(analysis: Analysis, drawings: Iterable[Drawing]) -> str:
         headline=headline(analysis),
         tally=tally_table(analysis),
         winners=winners_table(analysis),
-        duels=duels_table(analysis),
         references=references_table(analysis),
         figures=[(d, Markup(d.inline_svg)) for d in shown if not _is_other_rate(d, middle)],
         more_figures=[(d, Markup(d.inline_svg)) for d in shown if _is_other_rate(d, middle)],
@@ -85,6 +85,7 @@ def _section(index: int, rate: RateResult, analysis: Analysis, *, is_open: bool)
         anchor=f"rate-{index + 1}",
         title=f"λ = {rate.rate_per_s:g} req/s{load}",
         is_open=is_open,
+        duels=duels_table(rate),
         tables=tuple(rate_tables(rate, analysis.baseline_label)),
     )
 

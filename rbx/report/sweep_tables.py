@@ -116,10 +116,9 @@ def _won(found: list[Duel]) -> tuple[int, int]:
     return len(won), sum(duel.verdict != "estimate" for duel in won)
 
 
-def duels_table(analysis: Analysis) -> Table:
-    """RouteBalance against every other policy, in every plane, at every rate."""
+def duels_table(rate: RateResult) -> Table:
+    """RouteBalance against every other policy of a rate, in every plane."""
     columns = (
-        Column("λ, req/s"),
         Column("plane", numeric=False),
         Column("against", numeric=False),
         Column(
@@ -131,18 +130,16 @@ def duels_table(analysis: Analysis) -> Table:
         Column("as good on the axis, best cell", numeric=False),
         Column("Δ quality "),
     )
-    rows = [(rate_value(rate), *_duel(duel)) for rate in analysis.rates for duel in rate.duels]
+    rows = [_duel(duel) for duel in rate.duels]
     note = (
         "For each policy that isn't RouteBalance: is some RouteBalance cell at least as good in both "
         "coordinates? The cell is picked on the same data, so its lead is slightly optimistic."
     )
-    return Table("RouteBalance against each policy", note, columns, tuple(rows))
+    return Table("RouteBalance and what it is compared with", note, columns, tuple(rows))
 
 
 def _duel(duel: Duel) -> tuple[Value, ...]:
-    verdict = Value(
-        _SHORT[duel.verdict], hint=VERDICTS[duel.verdict], tone=_TONES[duel.verdict], sub=_verdict_sub(duel)
-    )
+    verdict = Value(_SHORT[duel.verdict], hint=VERDICTS[duel.verdict], tone=_TONES[duel.verdict])
     return (
         Value(duel.plane.name),
         Value(duel.baseline.label, mark=duel.baseline.family),
@@ -150,10 +147,6 @@ def _duel(duel: Duel) -> tuple[Value, ...]:
         *_at_quality(duel.plane, duel.at_quality),
         *_at_axis(duel.at_axis),
     )
-
-
-def _verdict_sub(duel: Duel) -> str:
-    return {"both": "intervals exclude 0", "one": "interval excludes 0"}.get(duel.verdict, "")
 
 
 def _at_quality(plane: Plane, trade: Trade | None) -> tuple[Value, ...]:

@@ -38,13 +38,19 @@ def draw_hulls(analysis: Analysis) -> Iterator[Drawing]:
             continue
         with styled():
             figure = Figure(figsize=(WIDTH_IN, 4.3))
-            axes = figure.add_axes((0.085, 0.16, 0.885, 0.69))
+            axes = figure.add_axes((0.085, 0.175, 0.885, 0.675))
             hulls = _families(axes, analysis, plane)
             axes.set_xlabel(_AXES[plane.name])
             axes.set_ylabel("mean quality (up is better)")
             if hulls:
                 axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=6, fontsize=8)
-            foot(figure, analysis, "All policies, all rates; lines: hulls.", intervals="Bars")
+            foot(
+                figure,
+                analysis,
+                "All policies, all rates; lines: hulls.",
+                results=analysis.results,
+                intervals="Bars",
+            )
             best = "; ".join(f"{family_words(family)}: {label}" for family, label in hulls.items())
             yield finish(
                 figure,

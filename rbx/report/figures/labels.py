@@ -5,6 +5,7 @@ from __future__ import annotations
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.text import Text
 from matplotlib.transforms import Bbox
 
 _OFFSETS = (
@@ -22,17 +23,23 @@ _OFFSETS = (
 
 
 def place_labels(
-    figure: Figure, axes: Axes, names: list[tuple[float, float, str]], obstacles: list[tuple[float, float]]
+    figure: Figure,
+    axes: Axes,
+    names: list[tuple[float, float, str]],
+    obstacles: list[tuple[float, float]],
+    texts: list[Text],
 ) -> None:
     """Write each name near its (x, y); one that finds no free place is left out.
 
-    ``obstacles`` are all points drawn, in data coordinates: a name covers none of them.
+    ``obstacles`` are all points drawn, in data coordinates, and ``texts`` stand there already: a
+    name covers none of them.
     """
     renderer = FigureCanvasAgg(figure).get_renderer()  # type: ignore[no-untyped-call, unused-ignore]
     taken = [
         Bbox.from_bounds(x - 3.5, y - 3.5, 7, 7)
         for x, y in (axes.transData.transform(point) for point in obstacles)
     ]
+    taken += [text.get_window_extent(renderer) for text in texts]
     frame = axes.get_window_extent(renderer)
     for x, y, name in names:
         for dx, dy in _OFFSETS:

@@ -29,16 +29,22 @@ def draw_load(analysis: Analysis) -> Iterator[Drawing]:
     if len(analysis.rates) < 2:
         return
     with styled():
-        figure = Figure(figsize=(WIDTH_IN, 3.9))
+        figure = Figure(figsize=(WIDTH_IN, 4.0))
         left, right = figure.subplots(1, 2)
-        figure.subplots_adjust(left=0.065, right=0.985, top=0.79, bottom=0.185, wspace=0.16)
+        figure.subplots_adjust(left=0.065, right=0.985, top=0.79, bottom=0.21, wspace=0.16)
         for axes, (metric, title) in zip((left, right), _PANELS, strict=True):
             _panel(axes, analysis, metric)
             axes.set_title(title)
             axes.set_xlabel("arrival rate λ, requests per second")
         handles, names = left.get_legend_handles_labels()
         figure.legend(handles, names, loc="upper left", ncols=6, fontsize=8, bbox_to_anchor=(0.055, 0.945))
-        foot(figure, analysis, "Completed requests. Thick: fastest policy of a family.", intervals="Bands")
+        foot(
+            figure,
+            analysis,
+            "Completed requests. Thick: fastest policy of a family.",
+            results=analysis.results,
+            intervals="Bands",
+        )
         yield finish(
             figure,
             name="latency-load",

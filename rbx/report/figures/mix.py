@@ -29,13 +29,14 @@ def draw_mix(analysis: Analysis) -> Iterator[Drawing]:
     with styled():
         height = 1.5 + 0.235 * len(points)
         figure = Figure(figsize=(WIDTH_IN, height))
-        axes = figure.add_axes((0.25, 0.66 / height, 0.73, 1 - 1.36 / height))
+        axes = figure.add_axes((0.25, 0.66 / height, 0.70, 1 - 1.26 / height))
         _bars(axes, points, tiers)
         axes.legend(loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=min(5, len(tiers)), fontsize=8)
         foot(
             figure,
             analysis,
             f"Completed requests at {rate_words(rate.rate_per_s, rate.load)}.",
+            results=rate.results,
             labels=True,
         )
         yield finish(
@@ -84,7 +85,7 @@ def _bars(axes: Axes, points: list[Point], tiers: list[str]) -> None:
             )
         start = start + share
     axes.set_yticks(rows, [short_label(point, 34) for point in points], fontsize=8)
-    axes.invert_yaxis()
+    axes.set_ylim(len(points) - 0.4, -0.6)
     axes.set_xlim(0, 1)
     axes.xaxis.set_major_formatter(lambda x, _: f"{100 * x:.0f} %")
     axes.grid(visible=False)

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from rbx.report.analysis import Analysis, RateResult
 from rbx.report.figures.drawing import Drawing, finish
-from rbx.report.figures.style import FAINT, WIDTH_IN, foot, rate_words, short_label, styled
+from rbx.report.figures.style import WIDTH_IN, foot, rate_words, short_label, styled
 from rbx.report.point import Point
 from rbx.report.requests import Floats
 
@@ -38,13 +38,14 @@ def draw_radar(analysis: Analysis) -> Iterator[Drawing]:
         for column, rate in enumerate(rates):
             axes: Any = figure.add_subplot(1, len(rates), column + 1, projection="polar")
             _panel(axes, rate, chosen)
-        figure.subplots_adjust(left=0.06, right=0.94, top=0.80, bottom=0.28, wspace=0.55)
+        figure.subplots_adjust(left=0.06, right=0.94, top=0.80, bottom=0.28, wspace=0.4)
         handles, names = figure.axes[0].get_legend_handles_labels()
         figure.legend(handles, names, loc="lower center", ncols=3, fontsize=8, bbox_to_anchor=(0.5, 0.085))
         foot(
             figure,
             analysis,
             "Outer ring: best of those drawn; half-way in: twice its cost or time.",
+            results=analysis.results,
             labels=True,
         )
         yield finish(
@@ -101,6 +102,6 @@ def _panel(axes: Any, rate: RateResult, chosen: dict[str, str]) -> None:
     axes.set_xticks(angle, _AXES, fontsize=7.5)
     axes.tick_params(axis="x", pad=1)
     axes.set_ylim(0, 1.02)
-    axes.set_yticks([0.25, 0.5, 0.75, 1.0], ["", "½", "", ""], fontsize=7, color=FAINT)
+    axes.set_yticks([0.25, 0.5, 0.75, 1.0], ["", "", "", ""])
     axes.spines["polar"].set_visible(False)
     axes.set_title(rate_words(rate.rate_per_s, rate.load), loc="center", pad=16, fontsize=8.5)

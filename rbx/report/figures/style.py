@@ -6,7 +6,8 @@ drawing reads on light and on dark.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import textwrap
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, cast
 
@@ -16,7 +17,7 @@ from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullLocator
 
-from rbx.report.analysis import Analysis
+from rbx.report.analysis import Analysis, PointResult
 from rbx.report.bootstrap import LEVEL
 from rbx.report.plain_text import printable
 from rbx.report.point import Point
@@ -39,6 +40,7 @@ _DISPATCH_LETTERS = {"round-robin": "RR", "shortest-queue": "SQ", "random": "RD"
 LABEL_KEY = "RouteBalance: weights % of quality/latency/cost. RR round-robin, SQ shortest queue, RD random."
 
 WIDTH_IN = 7.2
+_FOOT_CHARACTERS = 132
 _SETTINGS: dict[str, Any] = {
     "font.size": 9,
     "font.family": "sans-serif",
@@ -120,19 +122,24 @@ def stamp(analysis: Analysis) -> str:
 
 
 def foot(
-    figure: Figure, analysis: Analysis, population: str, *, intervals: str = "", labels: bool = False
+    figure: Figure,
+    analysis: Analysis,
+    population: str,
+    *,
+    results: Sequence[PointResult],
+    intervals: str = "",
+    labels: bool = False,
 ) -> None:
-    """Population, number of requests, what the intervals are, and the stamp."""
-    scheduled = sorted({result.point.metrics.counts.scheduled for result in analysis.results})
+    """Population, number of requests of the points drawn, what the intervals are, and the stamp."""
+    scheduled = sorted({result.point.metrics.counts.scheduled for result in results})
     n = f"{scheduled[0]:,}" if len(scheduled) == 1 else f"{scheduled[0]:,} to {scheduled[-1]:,}"
-    lines = [f"{population} n = {n} scheduled requests a policy and rate."]
+    text = f"{population} n = {n} scheduled requests a policy and rate."
     if intervals:
-        lines[0] += f" {intervals}: {100 * LEVEL:.0f} % bootstrap intervals over prompts."
-    if labels:
-        lines.append(LABEL_KEY)
+        text += f" {intervals}: {100 * LEVEL:.0f} % bootstrap intervals over prompts."
+    lines = textwrap.wrap(text, _FOOT_CHARACTERS) + ([LABEL_KEY] if labels else [])
     figure.text(0.01, 0.012, "\n".join(lines), fontsize=7, color=FAINT, va="bottom", linespacing=1.35)
     if marked := stamp(analysis):
-        figure.text(0.99, 0.99, marked, fontsize=8, color="#d55e00", weight="bold", ha="right", va="top")
+        figure.text(0.01, 0.99, marked, fontsize=8, color="#d55e00", weight="bold", va="top")
 
 
 def log_ticks(axis: Axis) -> None:

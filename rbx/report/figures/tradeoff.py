@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.text import Text
 
 from rbx.report.analysis import Analysis, PointResult, RateResult
 from rbx.report.figures.drawing import Drawing, finish
@@ -45,7 +46,7 @@ def _known(result: PointResult) -> bool:
 
 def _draw(analysis: Analysis, rate: RateResult, shown: list[PointResult], name: str) -> Drawing:
     figure = Figure(figsize=(WIDTH_IN, 4.6))
-    axes = figure.add_axes((0.085, 0.185, 0.885, 0.685))
+    axes = figure.add_axes((0.085, 0.215, 0.885, 0.655))
     if wide_range([result.means["e2e_s"].value for result in shown]):
         axes.set_xscale("log")
         log_ticks(axes.xaxis)
@@ -59,15 +60,22 @@ def _draw(analysis: Analysis, rate: RateResult, shown: list[PointResult], name: 
     axes.plot(
         [x for x, _ in front], [y for _, y in front], color=FAINT, lw=1, ls=(0, (4, 3)), zorder=1, label=None
     )
-    _reference_lines(axes, rate)
+    blocked = _reference_lines(axes, rate)
     axes.set_xlabel("mean end-to-end latency, seconds (left is better)")
     axes.set_ylabel("mean quality (up is better)")
     axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=6, fontsize=8, handletextpad=0.3)
     points = [(r.means["e2e_s"].value, r.means["quality"].value) for r in shown]
     wanted = [r for r in shown if r.point.label in frontier.non_dominated or r is rate.baseline]
     named = [(r.means["e2e_s"].value, r.means["quality"].value, short_label(r.point)) for r in wanted]
-    place_labels(figure, axes, named, points)
-    foot(figure, analysis, "Latency of completed, quality of scored requests.", intervals="Bars", labels=True)
+    place_labels(figure, axes, named, points, blocked)
+    foot(
+        figure,
+        analysis,
+        "Latency of completed, quality of scored requests.",
+        results=shown,
+        intervals="Bars",
+        labels=True,
+    )
     where = rate_words(rate.rate_per_s, rate.load)
     front_words = ", ".join(frontier.non_dominated)
     return finish(
@@ -103,8 +111,9 @@ def _scatter(axes: Axes, shown: list[PointResult]) -> None:
         named.add(family)
 
 
-def _reference_lines(axes: Axes, rate: RateResult) -> None:
+def _reference_lines(axes: Axes, rate: RateResult) -> list[Text]:
     """Random and best single model as lines; the oracle only in the tables, to keep the scale useful."""
+    texts: list[Text] = []
     for words, interval in (
         ("random model", rate.references.random),
         (f"best single: {printable(rate.references.best_single_model)}", rate.references.best_single),
@@ -112,7 +121,7 @@ def _reference_lines(axes: Axes, rate: RateResult) -> None:
         if not np.isfinite(interval.value):
             continue
         axes.axhline(interval.value, color=FAINT, lw=0.8, ls=":", zorder=0)
-        axes.annotate(
+        text = axes.annotate(
             words,
             (1.0, interval.value),
             xycoords=("axes fraction", "data"),
@@ -122,6 +131,8 @@ def _reference_lines(axes: Axes, rate: RateResult) -> None:
             color=INK,
             ha="right",
         )
+        texts.append(text)
+    return texts
 
 
 def _arms(value: float, low: float, high: float) -> list[list[float]] | None:
