@@ -27,9 +27,11 @@ def train(
     from rbx.cli.train_progress import shown_progress
     from rbx.config.pool import load_pool
     from rbx.grid.store import open_view
+    from rbx.heads.bundle import check_target
     from rbx.heads.report_tables import report_tables
     from rbx.heads.train import TrainOptions, train_bundle
 
+    check_target(out)  # before minutes of work, not after
     pool_value = load_pool(pool).value
     view = open_view(grid, metric)
     options = TrainOptions(encoder=encoder, k=k, compare=compare, seed=seed)

@@ -136,8 +136,7 @@ class Bundle:
 
         Raises ``BundleError`` if ``path`` holds something that is not a bundle.
         """
-        if path.exists() and not (path / MANIFEST).is_file() and (path.is_file() or any(path.iterdir())):
-            raise BundleError(f"{path}: exists and is not a bundle; choose another --out")
+        check_target(path)
         path.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.name}.") as scratch:
             fresh = Path(scratch) / "new"
@@ -186,6 +185,12 @@ class Bundle:
             raise BundleError(f"{path}: {error.args[0]} is missing; train the bundle again") from None
         except (ValueError, TypeError) as error:
             raise BundleError(f"{path}: malformed: {error}; train the bundle again") from None
+
+
+def check_target(path: Path) -> None:
+    """Raise ``BundleError`` if a bundle can't be written to ``path`` without losing something else."""
+    if path.is_file() or (path.is_dir() and any(path.iterdir()) and not (path / MANIFEST).is_file()):
+        raise BundleError(f"{path}: exists and is not a bundle; choose another --out")
 
 
 def _npz(**arrays: NDArray[Any]) -> bytes:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rbx.config.pool import Pool
-from rbx.errors import DatasetError
+from rbx.errors import BundleError, DatasetError
 from rbx.grid.schema import GridView
 from rbx.heads.bundle import Bundle
 from rbx.heads.bundle_meta import BundleMeta, ModelStatistics, tier_identity
@@ -72,14 +72,15 @@ def train_bundle(view: GridView, pool: Pool, options: TrainOptions, progress: Pr
     head can't be fitted, and what ``load_encoder`` raises.
     """
     task = reduce_to_pool(view, pool)
-    names = dict.fromkeys((options.encoder, *(COMPARED if options.compare else ())))
-    encoders = {name: load_encoder(name, progress) for name in names}
+    encoders, notes = _load_encoders(options, progress)
     embedded = {name: encode_cached(encoder, view.prompts, progress) for name, encoder in encoders.items()}
     heads = {name: fit_knn(task, vectors[task.train], options.k) for name, vectors in embedded.items()}
     predictions = {name: head.predict(embedded[name][task.test]) for name, head in heads.items()}
     knn = heads[options.encoder]
     fitted = _fit_tpot(task, pool, knn, options.seed, progress)
-    report = _report(task, knn, predictions, fitted, options)
+    if knn.k < options.k:
+        notes.append(f"k = {options.k} was cut to the {knn.k} training prompts")
+    report = _report(task, knn, predictions, fitted, options, tuple(notes))
     bundle = Bundle(
         meta=_meta(task, pool, encoders[options.encoder], knn, options),
         knn=knn,
@@ -90,6 +91,19 @@ def train_bundle(view: GridView, pool: Pool, options: TrainOptions, progress: Pr
     )
     alone_ms = {name: _encode_alone_ms(encoder, task) for name, encoder in encoders.items()}
     return Trained(bundle, report, alone_ms)
+
+
+def _load_encoders(options: TrainOptions, progress: Progress) -> tuple[dict[str, Encoder], list[str]]:
+    """The chosen encoder first, then those to compare that are available; the others leave a note."""
+    encoders, notes = {options.encoder: load_encoder(options.encoder, progress)}, []
+    for name in COMPARED if options.compare else ():
+        if name in encoders:
+            continue
+        try:
+            encoders[name] = load_encoder(name, progress)
+        except BundleError as error:
+            notes.append(f"encoder {name} is left out of the comparison: {error}")
+    return encoders, notes
 
 
 def reduce_to_pool(view: GridView, pool: Pool) -> Task:
@@ -138,10 +152,10 @@ def _report(
     predictions: dict[str, Predictions],
     fitted: FittedTpot,
     options: TrainOptions,
+    notes: tuple[str, ...],
 ) -> TrainingReport:
     score, length = task.score[task.test], task.length[task.test]
     train_mean = np.nanmean(task.score[task.train], axis=0)
-    notes = (f"k = {options.k} was cut to the {knn.k} training prompts",) if knn.k < options.k else ()
     return TrainingReport(
         grid=task.view.name,
         synthetic=task.view.synthetic,

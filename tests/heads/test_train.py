@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from rbx.errors import DatasetError
+from rbx.errors import BundleError, DatasetError
 from rbx.heads.report_tables import report_tables
 from rbx.heads.train import Trained, TrainOptions, reduce_to_pool, train_bundle
 from tests.heads import pools
@@ -54,6 +54,20 @@ def test_topics_that_decide_quality_are_found(trained: Trained) -> None:
 def test_k_beyond_the_training_prompts_is_said(trained: Trained) -> None:
     assert trained.report.k == trained.report.n_train == trained.bundle.knn.k
     assert trained.report.notes == (f"k = 200 was cut to the {trained.report.n_train} training prompts",)
+
+
+def test_an_encoder_that_is_not_available_leaves_a_note(monkeypatch: pytest.MonkeyPatch) -> None:
+    def encoder(name: str, progress: object) -> HashEncoder:
+        if name == "static":
+            raise BundleError("the MiniLM weights are not installed")
+        return HashEncoder()
+
+    monkeypatch.setattr("rbx.heads.train.load_encoder", encoder)
+    report = train_bundle(pools.view(), pools.pool(), TrainOptions()).report
+    assert [item.name for item in report.encoders] == ["minilm"]
+    assert report.notes == (
+        "encoder static is left out of the comparison: the MiniLM weights are not installed",
+    )
 
 
 def test_encoders_are_compared_on_the_same_prompts(trained: Trained) -> None:
