@@ -37,8 +37,8 @@ class RequestTable(NamedTuple):
                 raise ConfigError(f"request table: {name} holds NaN or infinity")
         if (self.length_tokens < 1).any():
             raise ConfigError("request table: a predicted length lies below one token")
-        if (self.input_tokens < 0).any() or (self.max_tokens < 1).any():
-            raise ConfigError("request table: negative input_tokens or max_tokens below 1")
+        if (self.input_tokens < 1).any() or (self.max_tokens < 1).any():
+            raise ConfigError("request table: input_tokens or max_tokens below 1")
         if np.isnan(self.budget_usd).any():
             raise ConfigError("request table: a budget is NaN; no budget is infinity")
         return self

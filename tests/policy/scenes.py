@@ -42,7 +42,7 @@ def random_asks(rng: np.random.Generator, n: int, n_models: int) -> list[Ask]:
     budgets = [math.inf, math.inf, 1e-3, 3e-5, 0.0]
     return [
         Ask(
-            input_tokens=int(rng.integers(0, 500)),
+            input_tokens=int(rng.integers(1, 500)),
             max_tokens=int(rng.choice([1, 64, 1024])),
             budget_usd=float(rng.choice(budgets)),
             quality=[float(q) for q in rng.choice([0.0, 0.25, 0.5, 1.0], n_models)],

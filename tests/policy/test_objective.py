@@ -103,7 +103,7 @@ def test_budget_zero_falls_to_the_cheapest_with_one_token() -> None:
 def test_budget_for_exactly_n_tokens_allows_n_tokens() -> None:
     price = 0.4e-6
     for n in range(1, 600):
-        ask = Ask(0, 1024, n * price, [0.5], [float(n)])
+        ask = Ask(1, 1024, (1 + n) * price, [0.5], [float(n)])
         placed, _ = run_kernel([ask], [idle(0, price)])
         assert placed[0].cap == n
 
