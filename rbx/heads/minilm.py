@@ -36,7 +36,7 @@ class MiniLm:
     def __init__(self, weights: Weights | None = None, threads: int | None = None) -> None:
         """Check the weights; sessions are made at first use."""
         self._weights = weights or locate_weights()
-        self._threads = threads or min(MAX_THREADS, len(os.sched_getaffinity(0)))
+        self._threads = threads or min(MAX_THREADS, available_cores())
         self._pieces = WordPieces(MAX_TOKENS, special=True)
         recipe = f"minilm-1|{self._weights.sha256}|{VOCABULARY_SHA256}|{MAX_TOKENS}|mean"
         self.digest = hashlib.sha256(recipe.encode()).hexdigest()
@@ -66,6 +66,11 @@ class MiniLm:
     @cached_property
     def _single(self) -> onnxruntime.InferenceSession:
         return self._threaded if self._threads == 1 else _session(self._weights, 1)
+
+
+def available_cores() -> int:
+    """Cores that this process may use; not every system can say which, and then it is all of them."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _session(weights: Weights, threads: int) -> onnxruntime.InferenceSession:

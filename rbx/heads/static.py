@@ -16,7 +16,6 @@ from __future__ import annotations
 import hashlib
 import io
 import logging
-import os
 import zipfile
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -28,7 +27,7 @@ from numpy.typing import NDArray
 
 from rbx.heads.cache_home import cache_home, write_atomically
 from rbx.heads.encoder import Embeddings
-from rbx.heads.minilm import MiniLm
+from rbx.heads.minilm import MiniLm, available_cores
 from rbx.heads.progress import Progress, silent
 from rbx.heads.vocabulary import CLS, SEP, UNKNOWN, VOCABULARY_SHA256, WordPieces, read_vocabulary
 from rbx.heads.weights import locate_weights
@@ -128,7 +127,7 @@ def _states_of_pieces(
         return teacher.mean_states(ids)
 
     blocks = []
-    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as workers:
+    with ThreadPoolExecutor(available_cores()) as workers:
         for states in workers.map(block, starts):
             blocks.append(states)
             progress("distil static encoder", min(len(blocks) * BLOCK, len(vocabulary)), len(vocabulary))
