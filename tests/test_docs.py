@@ -20,7 +20,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
-BLOCK_TIMEOUT_S = 180
+BLOCK_TIMEOUT_S = 400
 _FENCE = re.compile(r"^```bash([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
