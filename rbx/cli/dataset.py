@@ -23,6 +23,7 @@ app = typer.Typer(help="Check a grid, or show what stands in it.", no_args_is_he
 Folder = Annotated[Path, typer.Argument(metavar="DIR", help="A grid, such as datasets/quickstart.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 SHOWN_SOURCES = 12
+COVERAGE = "labels present, answers that failed to be judged, answers cut at the token limit"
 
 
 class Split(str, Enum):
@@ -66,15 +67,15 @@ def _print_inspection(inspection: Inspection) -> None:
         (
             each.model,
             each.metric,
-            f"{each.present:,} of {each.prompts:,}",
+            f"{each.present:,}",
             f"{each.share:.1%}",
             f"{each.judge_failed:,}",
             _percent(inspection.truncated_share[each.model]),
         )
         for each in inspection.coverage
     ]
-    headings = ("model", "metric", "labels", "coverage", "judge failed", "truncated")
-    console.print(_table(_title(inspection.name, inspection.synthetic, "coverage"), headings, rows))
+    headings = ("model", "metric", "labels", "share", "failed", "cut")
+    console.print(_table(_title(inspection.name, inspection.synthetic, COVERAGE), headings, rows))
     verdict = "holds" if not inspection.faults else f"does not hold: {len(inspection.faults)} fault(s)"
     console.print(
         f"{inspection.name} {verdict}, {len(inspection.warnings)} warning(s)", markup=False, highlight=False
@@ -118,12 +119,11 @@ def show(
 
 def _print_summary(console: Console, summary: GridSummary) -> None:
     title = _title(summary.name, summary.synthetic, f"{summary.metric}, {summary.split} prompts")
-    headings = ("model", "n", "coverage", "mean", "zeros", "tokens mean", "p50", "p95", "max")
+    headings = ("model", "labels", "mean", "zeros", "tokens", "p50", "p95", "max")
     rows = [
         (
             each.model,
-            f"{each.n:,}",
-            f"{each.n / each.prompts:.1%}",
+            f"{each.n:,}" if each.n == each.prompts else f"{each.n:,} ({each.n / each.prompts:.1%})",
             _decimal(each.mean),
             _percent(each.zeros_share),
             *(_whole(v) for v in (each.length_mean, each.length_p50, each.length_p95, each.length_max)),
