@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rbx.cli.main import printable
+
 if TYPE_CHECKING:
     from rbx.grid.build import Built
 
@@ -73,4 +75,4 @@ def _report(built: Built, folder: Path) -> None:
     ]
     console = Console()
     for line in lines:
-        console.print(line, markup=False, highlight=False, soft_wrap=True)
+        console.print(printable(line), markup=False, highlight=False, soft_wrap=True)

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from rbx.cli.main import printable
+
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
@@ -62,7 +64,9 @@ def _print_inspection(inspection: Inspection) -> None:
     console = Console()
     for kind, findings in (("fault", inspection.faults), ("warning", inspection.warnings)):
         for finding in findings:
-            console.print(f"{kind}: {_sentence(finding)}", markup=False, highlight=False, soft_wrap=True)
+            console.print(
+                printable(f"{kind}: {_sentence(finding)}"), markup=False, highlight=False, soft_wrap=True
+            )
     rows = [
         (
             each.model,
@@ -146,7 +150,7 @@ def _print_summary(console: Console, summary: GridSummary) -> None:
         f"digest: {summary.digest}",
     ]
     for line in counts:
-        console.print(line, markup=False, highlight=False, soft_wrap=True)
+        console.print(printable(line), markup=False, highlight=False, soft_wrap=True)
 
 
 def _listed(sources: dict[str, int]) -> str:
@@ -180,5 +184,5 @@ def _table(title: str, headings: tuple[str, ...], rows: Iterable[tuple[Any, ...]
         left = heading in ("model", "metric", "line", "figure", "origin")
         table.add_column(heading, justify="left" if left else "right", no_wrap=left, overflow="fold")
     for row in rows:
-        table.add_row(*(escape(str(cell)) for cell in row))
+        table.add_row(*(escape(printable(str(cell))) for cell in row))
     return table
