@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from rbx.errors import StoreError
@@ -77,8 +78,8 @@ def read_sweep(folder: Path, *, strict: bool = False) -> Sweep:
     if not read:
         raise StoreError(_nothing_left(folder, invalid, missing))
     ids = sorted({each for _, _, table in read for each in table["prompt_id"].unique().to_pylist()})
-    number = {prompt_id: index for index, prompt_id in enumerate(ids)}
-    cells = tuple(Cell(spec, summary, to_requests(table, number)) for spec, summary, table in read)
+    numbered = pa.array(ids, pa.string())
+    cells = tuple(Cell(spec, summary, to_requests(table, numbered)) for spec, summary, table in read)
     unmatched = [line for _, _, table in read for line in _unmatched(table)]
     if strict and unmatched:
         shown = "\n  ".join(unmatched[:5])
@@ -128,11 +129,9 @@ def _nothing_left(folder: Path, invalid: list[InvalidCell], missing: list[CellSp
 
 def _unmatched(table: pa.Table) -> list[str]:
     """One line for each completed request without a score."""
-    status = table["status"].to_pylist()
-    scores = table["quality"].to_pylist()
+    lost = pc.and_(pc.equal(table["status"].cast(pa.string()), "ok"), pc.is_null(table["quality"]))
+    named = ["cell_id", "request", "prompt_id", "quality_status"]
     return [
-        f"cell {table['cell_id'][row].as_py()} request {table['request'][row].as_py()} "
-        f"prompt {table['prompt_id'][row].as_py()}: {table['quality_status'][row].as_py()}"
-        for row, (state, score) in enumerate(zip(status, scores, strict=True))
-        if state == "ok" and score is None
+        "cell {cell_id} request {request} prompt {prompt_id}: {quality_status}".format(**row)
+        for row in table.filter(lost).select(named).to_pylist()
     ]

@@ -176,7 +176,8 @@ def pair_up(points: list[Point], labels: Labels, resampling: Resampling) -> list
 def why_unpaired(point: Point, baseline: Point) -> str:
     """Empty where two points faced the same requests, else what sets them apart."""
     if point.workloads == baseline.workloads:
-        return ""
+        same = np.array_equal(point.prompts, baseline.prompts)
+        return "" if same else "not paired: the records hold different prompts for the same workload"
     mine, theirs = ({seed for seed, _ in each.workloads} for each in (point, baseline))
     if mine != theirs:
         return f"not paired: seeds {sorted(mine)} against {sorted(theirs)}"

@@ -76,13 +76,12 @@ class Requests:
         return (self.done_s - self.first_token_s) / gaps
 
 
-def to_requests(records: pa.Table, prompts: dict[str, int]) -> Requests:
-    """Lay a checked table of ``RECORDS`` out as arrays; ``prompts`` numbers the prompt ids."""
+def to_requests(records: pa.Table, prompt_ids: pa.Array) -> Requests:
+    """Lay a checked table of ``RECORDS`` out as arrays; ``prompt_ids`` holds every prompt of the sweep."""
     records = records.sort_by("request")
-    codes = {status: code for code, status in enumerate(STATUSES)}
     return Requests(
-        prompt=np.array([prompts[each] for each in records["prompt_id"].to_pylist()], dtype=np.int64),
-        status=np.array([codes[each] for each in records["status"].to_pylist()], dtype=np.int64),
+        prompt=_numbered(records["prompt_id"], prompt_ids),
+        status=_numbered(records["status"].cast(pa.string()), pa.array(STATUSES)),
         scheduled_s=_floats(records, "scheduled_s"),
         sent_s=_floats(records, "sent_s"),
         first_token_s=_floats(records, "first_token_s"),
@@ -110,6 +109,13 @@ def _flags(column: pa.ChunkedArray) -> Bools:
     return np.asarray(column.to_numpy(zero_copy_only=False), dtype=np.bool_)
 
 
+def _numbered(column: pa.ChunkedArray, known: pa.Array) -> Ints:
+    """Position of each value in ``known``, which holds them all."""
+    return np.asarray(pc.index_in(column, value_set=known).to_numpy(), dtype=np.int64)
+
+
 def _words(records: pa.Table, name: str) -> NDArray[np.str_]:
     """Text with the empty string where a row has none."""
-    return np.array(pc.fill_null(records[name].cast(pa.string()), "").to_pylist(), dtype=np.str_)
+    coded = pc.fill_null(records[name].cast(pa.string()), "").combine_chunks().dictionary_encode()
+    words = np.array(coded.dictionary.to_pylist(), dtype=np.str_)
+    return np.asarray(words[coded.indices.to_numpy()])

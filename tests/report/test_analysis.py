@@ -88,6 +88,19 @@ def test_different_seeds_are_not_paired(tmp_path: Path) -> None:
     assert against.tails["e2e_s", 0.99].status == "not_estimable"
 
 
+def test_records_that_belie_their_workload_are_not_paired(tmp_path: Path) -> None:
+    def swap_prompts(columns: dict[str, object], summary: dict[str, object]) -> None:
+        columns["prompt_id"] = np.roll(np.asarray(columns["prompt_id"]), 1)
+
+    shape = SweepShape(
+        policies=POLICIES[5:7], rates_per_s=(6.0,), n_prompts=20, n_requests=20, tamper={0: swap_prompts}
+    )
+    found = analyse(read_sweep(write_sweep(tmp_path / "s", shape)), baseline=None, resampling=QUICK)
+    against = found.rates[0].results[0].against
+    assert against is not None
+    assert "different prompts for the same workload" in against.means["quality"].reason
+
+
 def test_a_single_prompt_has_estimates_but_no_intervals(tmp_path: Path) -> None:
     shape = SweepShape(policies=POLICIES[4:7], rates_per_s=(6.0,), n_prompts=1, n_requests=5)
     found = analyse(read_sweep(write_sweep(tmp_path / "s", shape)), baseline=None, resampling=QUICK)
