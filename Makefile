@@ -48,7 +48,7 @@ $(VENV)/.installed-dev: pyproject.toml | $(BIN)/python
 
 run: $(VENV)/.installed
 	$(BIN)/rbx build-dataset experiments/datasets/quickstart.yaml
-	$(BIN)/rbx train datasets/quickstart --pool experiments/pools/paper.yaml --out results/bundles/quickstart
+	$(BIN)/rbx train datasets/quickstart --pool experiments/pools/paper.yaml --out results/bundles/quickstart --encoder static --no-compare
 	$(BIN)/rbx sweep experiments/quickstart.yaml
 	$(BIN)/rbx report results/quickstart
 	@echo

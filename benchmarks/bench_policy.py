@@ -54,38 +54,34 @@ def _median_s(call: Callable[[], object], repeats: int) -> float:
     return statistics.median(times)
 
 
+def _row(n_instances: int, rng: np.random.Generator) -> dict[str, object]:
+    servers, asks = _servers(n_instances, rng), _asks(rng)
+    shape, table, state = shape_of(servers), table_of(asks), state_of(servers)
+    tpot_s, order, weights = np.full(n_instances, 0.02), np.arange(BATCH), np.array(WEIGHTS)
+
+    def ours() -> object:
+        return assign_batch(order, table, shape, tpot_s, weights, False, 0, state)
+
+    def plain() -> object:
+        return assign(asks, copy.deepcopy(servers), tpot_s.tolist(), WEIGHTS, minmax=False)
+
+    ours()
+    ours_us = _median_s(ours, 200) / BATCH * 1e6
+    plain_us = _median_s(plain, 5) / BATCH * 1e6
+    return {
+        "path": f"scoring loop per request, {n_instances} instances",
+        "ours": ours_us,
+        "peer": plain_us,
+        "ratio": plain_us / ours_us,
+        "unit": "µs",
+        "peer_name": "plain Python reading of Algorithm 1",
+    }
+
+
 def rows() -> list[dict[str, object]]:
     """One row a pool size: microseconds per request, amortised over a batch of 32."""
     rng = np.random.default_rng(0)
-    table = []
-    for n_instances in (13, 100, 500):
-        servers, asks = _servers(n_instances, rng), _asks(rng)
-        shape, requests, state = shape_of(servers), table_of(asks), state_of(servers)
-        tpot_s, order = np.full(n_instances, 0.02), np.arange(BATCH)
-        weights = np.array(WEIGHTS)
-
-        def ours(
-            requests=requests, shape=shape, tpot_s=tpot_s, state=state, order=order, weights=weights
-        ) -> None:
-            assign_batch(order, requests, shape, tpot_s, weights, False, 0, state)
-
-        def plain(servers=servers, asks=asks, tpot_s=tpot_s) -> None:
-            assign(asks, copy.deepcopy(servers), tpot_s.tolist(), WEIGHTS, minmax=False)
-
-        ours()
-        ours_us = _median_s(ours, 200) / BATCH * 1e6
-        plain_us = _median_s(plain, 5) / BATCH * 1e6
-        table.append(
-            {
-                "path": f"scoring loop per request, {n_instances} instances",
-                "ours": ours_us,
-                "peer": plain_us,
-                "ratio": plain_us / ours_us,
-                "unit": "µs",
-                "peer_name": "plain Python reading of Algorithm 1",
-            }
-        )
-    return table
+    return [_row(n_instances, rng) for n_instances in (13, 100, 500)]
 
 
 if __name__ == "__main__":

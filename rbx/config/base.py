@@ -17,11 +17,12 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from rbx.errors import ConfigError
 
-PositiveFloat = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-NonNegativeFloat = Annotated[float, Field(ge=0, allow_inf_nan=False)]
-UnitFloat = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
-PositiveInt = Annotated[int, Field(gt=0)]
-NonNegativeInt = Annotated[int, Field(ge=0)]
+# Strict: a number is a number; neither "4" nor true is one.
+PositiveFloat = Annotated[float, Field(gt=0, allow_inf_nan=False, strict=True)]
+NonNegativeFloat = Annotated[float, Field(ge=0, allow_inf_nan=False, strict=True)]
+UnitFloat = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False, strict=True)]
+PositiveInt = Annotated[int, Field(gt=0, strict=True)]
+NonNegativeInt = Annotated[int, Field(ge=0, strict=True)]
 
 
 class StrictModel(BaseModel):

@@ -1,7 +1,7 @@
 """How long a decision takes in virtual time: measured constants, never this machine's clock.
 
-One batch costs ``fixed + per_request·B`` for scoring, after the encoder's
-``encode_per_request·B + encode_per_token·Σ min(tokens, encode_max_tokens)`` where the policy reads the prompt.
+One batch costs ``fixed + per_request·B`` for scoring, after the encoder's ``encode_per_request·B +
+encode_per_token·Σ min(tokens, encode_max_tokens)`` where the policy reads the prompt.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Capacity is the largest arrival rate that the pool sustains under passthrough with
 shortest-queue dispatch: over the second half of the arrival window at least 95 % of what arrives
-completes. The window lasts twelve times the mean E2E of a nearly idle pool and at least two minutes,
+completes. The window lasts twelve times the mean E2E of a nearly idle pool and at least one minute,
 so that the filling of the batches is over by its second half, and holds 4,000 arrivals or more, so that
 chance does not decide. Found by bisection to 2 %. A policy
 that shifts work between tiers has another capacity of its own.
@@ -27,7 +27,7 @@ Floats = NDArray[np.float64]
 _REFERENCE = RoutedPolicy(router="passthrough", dispatch="shortest-queue")
 _SUSTAINED = 0.95
 _PRECISION = 0.02
-_SHORTEST_WINDOW_S = 120.0
+_SHORTEST_WINDOW_S = 60.0
 _WINDOW_OVER_E2E = 12.0
 _FEWEST_ARRIVALS = 4000
 _SLOWEST_PER_S, _FASTEST_PER_S = 1e-3, 1e5
