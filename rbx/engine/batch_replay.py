@@ -79,22 +79,20 @@ def _cross_boundary(state: EngineState, i: int, now_s: float) -> None:
 
 @njit(cache=True)
 def _start_step(state: EngineState, i: int, now_s: float) -> None:
-    """Start the batch formed last; it prolongs the run if it is the run's decodes, one token further."""
+    """Start the batch formed last; it prolongs the run if it is the same decodes, one token further.
+
+    Newcomers enter by a batch with prefill, so two batches without any and of one size are the same.
+    """
     counts, times = state.counts, state.times
-    decodes, context = counts[i, inst.AHEAD_DECODES], counts[i, inst.AHEAD_CONTEXT]
-    tokens = counts[i, inst.AHEAD_PREFILL_TOKENS]
-    if (
-        tokens == 0
-        and counts[i, inst.RUN_PREFILL_TOKENS] == 0
-        and decodes == counts[i, inst.RUN_DECODES]
-        and context == counts[i, inst.RUN_CONTEXT] + counts[i, inst.RUN_STEPS] * decodes
-    ):
+    decodes, tokens = counts[i, inst.AHEAD_DECODES], counts[i, inst.AHEAD_PREFILL_TOKENS]
+    same = decodes == counts[i, inst.RUN_DECODES]
+    if same and tokens == 0 and counts[i, inst.RUN_PREFILL_TOKENS] == 0:
         counts[i, inst.RUN_STEPS] += 1
     else:
         times[i, inst.RUN_START_S] = now_s
         counts[i, inst.RUN_STEPS] = 1
         counts[i, inst.RUN_DECODES] = decodes
-        counts[i, inst.RUN_CONTEXT] = context
+        counts[i, inst.RUN_CONTEXT] = counts[i, inst.AHEAD_CONTEXT]
         counts[i, inst.RUN_PREFILL_TOKENS] = tokens
         counts[i, inst.RUN_PREFILL_WORK] = counts[i, inst.AHEAD_PREFILL_WORK]
     counts[i, inst.STARTED] += 1
