@@ -72,6 +72,26 @@ def aggregate(
 
 
 @numba.njit(cache=True)
+def top_rows(scores: NDArray[np.float32], count: int) -> Ints:
+    """Columns of the ``count`` highest scores of each row, best first; shape (rows, count)."""
+    n_rows, n_columns = scores.shape
+    top = np.empty((n_rows, count), dtype=np.int64)
+    best = np.empty(count, dtype=np.float32)
+    for row in range(n_rows):
+        best[:] = -np.inf
+        for column in range(n_columns):
+            score = scores[row, column]
+            if score <= best[count - 1] and column >= count:
+                continue
+            at = min(column, count - 1)
+            while at > 0 and score > best[at - 1]:
+                best[at], top[row, at] = best[at - 1], top[row, at - 1]
+                at -= 1
+            best[at], top[row, at] = score, column
+    return top
+
+
+@numba.njit(cache=True)
 def _nearest(
     query: NDArray[np.float32], train: NDArray[np.float32], candidates: Ints, left_out: int, k: int
 ) -> tuple[Ints, Floats]:

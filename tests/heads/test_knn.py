@@ -74,6 +74,7 @@ def test_predictions_equal_brute_force(seed: int, n: int, k: int, n_queries: int
         np.testing.assert_allclose(predicted.length_tokens[row], length, rtol=1e-6)
         np.testing.assert_allclose(predicted.length_histogram[row], histogram, rtol=1e-6, atol=1e-9)
     assert (predicted.length_tokens >= 1).all()
+    assert (predicted.quality >= 0).all()
     np.testing.assert_allclose(predicted.length_histogram.sum(axis=2), 1.0)
 
 
