@@ -16,10 +16,9 @@ from rbx.report.figures.style import (
     colour,
     family_words,
     foot,
-    log_ticks,
+    log_where_wide,
     marker,
     styled,
-    wide_range,
 )
 from rbx.report.frontier import upper_hull
 from rbx.report.plane import PLANES, Plane, coordinates
@@ -67,9 +66,8 @@ def _families(axes: Axes, analysis: Analysis, plane: Plane) -> dict[str, str]:
     for result in analysis.results:
         families.setdefault(result.point.family, []).append(result)
     scale = _SCALE[plane.name]
-    if plane.lower_is_better and wide_range([plane.value(r.point) for r in analysis.results]):
-        axes.set_xscale("log")
-        log_ticks(axes.xaxis)
+    if plane.lower_is_better:
+        log_where_wide(axes, "x", [plane.value(result.point) for result in analysis.results])
     ends = {}
     for family, results in families.items():
         points = [result.point for result in results]

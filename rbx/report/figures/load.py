@@ -15,10 +15,9 @@ from rbx.report.figures.style import (
     colour,
     family_words,
     foot,
-    log_ticks,
+    log_where_wide,
     marker,
     styled,
-    wide_range,
 )
 
 _PANELS = (("e2e_s", "Mean end-to-end latency, seconds"), ("ttft_s", "Mean time to first token, seconds"))
@@ -59,10 +58,7 @@ def _panel(axes: Axes, analysis: Analysis, metric: str) -> None:
     for result in analysis.results:
         lines.setdefault(result.point.label, []).append(result)
     best = _best_of_family(lines)
-    values = [result.means[metric].value for result in analysis.results]
-    if wide_range(values):
-        axes.set_yscale("log")
-        log_ticks(axes.yaxis)
+    log_where_wide(axes, "y", [result.means[metric].value for result in analysis.results])
     for label, results in lines.items():
         family = results[0].point.family
         leads = best[family] == label

@@ -9,11 +9,11 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 import matplotlib as mpl
 import numpy as np
-from matplotlib.axis import Axis
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullLocator
 
@@ -142,14 +142,21 @@ def foot(
         figure.text(0.01, 0.99, marked, fontsize=8, color="#d55e00", weight="bold", va="top")
 
 
-def log_ticks(axis: Axis) -> None:
-    """Ticks at 1, 2 and 5 of each decade, written as plain numbers."""
-    axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+def log_where_wide(axes: Axes, which: Literal["x", "y"], values: list[float]) -> None:
+    """A log axis where positive values spread over more than a factor of 15; ticks as plain numbers.
+
+    Called before anything is drawn; the ticks stand at 1, 2 and 5 of each decade, or at 1 alone
+    where there are many decades.
+    """
+    known = np.array([value for value in values if np.isfinite(value) and value > 0])
+    if len(known) < 2 or known.max() / known.min() <= 15:
+        return
+    few = known.max() / known.min() > 500
+    if which == "x":
+        axes.set_xscale("log")
+    else:
+        axes.set_yscale("log")
+    axis = axes.xaxis if which == "x" else axes.yaxis
+    axis.set_major_locator(LogLocator(subs=(1.0,) if few else (1.0, 2.0, 5.0)))
     axis.set_major_formatter("{x:g}")
     axis.set_minor_locator(NullLocator())
-
-
-def wide_range(values: list[float]) -> bool:
-    """Whether positive values spread over more than a factor of 15, so that a log axis serves."""
-    known = np.array([value for value in values if np.isfinite(value) and value > 0])
-    return bool(len(known) > 1 and known.max() / known.min() > 15)

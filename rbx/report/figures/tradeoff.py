@@ -20,12 +20,11 @@ from rbx.report.figures.style import (
     colour,
     family_words,
     foot,
-    log_ticks,
+    log_where_wide,
     marker,
     rate_words,
     short_label,
     styled,
-    wide_range,
 )
 from rbx.report.plain_text import printable
 
@@ -47,9 +46,7 @@ def _known(result: PointResult) -> bool:
 def _draw(analysis: Analysis, rate: RateResult, shown: list[PointResult], name: str) -> Drawing:
     figure = Figure(figsize=(WIDTH_IN, 4.6))
     axes = figure.add_axes((0.085, 0.215, 0.885, 0.655))
-    if wide_range([result.means["e2e_s"].value for result in shown]):
-        axes.set_xscale("log")
-        log_ticks(axes.xaxis)
+    log_where_wide(axes, "x", [result.means["e2e_s"].value for result in shown])
     _scatter(axes, shown)
     frontier = next(found for found in rate.frontiers if found.plane.name == "latency")
     front = sorted(
