@@ -124,11 +124,13 @@ def _losses(analysis: Analysis) -> Iterable[str]:
                 nearest = "; ".join(_nearest(duel) for duel in mine)
                 yield f"{plane.title} at λ = {rate.rate_per_s:g}, no cell as good in both as: {nearest}."
     for plane in PLANES:
-        others = [(r, d) for r, d in lost if d.plane is plane and d.baseline.family != "passthrough"]
+        others: dict[str, list[str]] = {}
+        for rate, duel in lost:
+            if duel.plane is plane and duel.baseline.family != "passthrough":
+                others.setdefault(duel.baseline.label, []).append(f"{rate.rate_per_s:g}")
         if others:
-            names = ", ".join(dict.fromkeys(duel.baseline.label for _, duel in others))
-            rates = ", ".join(dict.fromkeys(f"{rate.rate_per_s:g}" for rate, _ in others))
-            yield f"{plane.title}: not dominated at λ = {rates}: {names} (table below)."
+            names = "; ".join(f"{label} (λ = {', '.join(rates)})" for label, rates in others.items())
+            yield f"{plane.title}, not dominated either: {names}."
 
 
 def _nearest(duel: Duel) -> str:
