@@ -6,8 +6,9 @@ import os
 from pathlib import Path
 
 import pytest
+import yaml
 
-ROOT = Path(__file__).resolve().parent.parent
+from tests.workplace import DATASET, EXPERIMENT, ROOT, Workplace
 
 
 @pytest.fixture(scope="session")
@@ -17,3 +18,21 @@ def shared_data() -> Path:
     if not folder.is_dir():
         pytest.skip("the shared data folder is absent; set RBX_SHARED to run this test")
     return folder
+
+
+@pytest.fixture(scope="session")
+def workplace(tmp_path_factory: pytest.TempPathFactory) -> Workplace:
+    place = Workplace(tmp_path_factory.mktemp("workplace"))
+    (place.folder / "tiny-dataset.yaml").write_text(yaml.safe_dump(DATASET))
+    (place.folder / "tiny.yaml").write_text(yaml.safe_dump(EXPERIMENT))
+    place.rbx("build-dataset", "tiny-dataset.yaml")
+    pool = str(ROOT / "experiments/pools/paper.yaml")
+    place.rbx("train", "datasets/tiny", "--pool", pool, "--out", "results/bundles/tiny", "--no-compare")
+    return place
+
+
+@pytest.fixture(scope="session")
+def finished(workplace: Workplace) -> dict[str, bytes]:
+    """Cells of one uninterrupted run with one job in ``results/whole``."""
+    workplace.rbx("sweep", "tiny.yaml", "--out", "results/whole", "--jobs", "1")
+    return workplace.cells("results/whole")

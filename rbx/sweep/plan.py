@@ -16,6 +16,7 @@ from rbx.grid.store import open_view
 from rbx.heads.bundle import Bundle
 from rbx.sweep.capacity import Capacity, measure_capacity
 from rbx.sweep.context import SweepContext
+from rbx.sweep.prediction import predict_prompts
 from rbx.sweep.prompts import Coverage, build_prompt_table, coverage, usable_rows
 from rbx.sweep.store import CellSpec
 from rbx.sweep.workload import draw_workload
@@ -42,8 +43,7 @@ def make_plan(loaded: Loaded[Experiment]) -> Plan:
     bundle.check_grid(view)
     bundle.check_pool(pool)
     rows = usable_rows(view, experiment.workload.split, pool.models)
-    predictions = bundle.predict([view.prompts[row] for row in rows])
-    prompts = build_prompt_table(view, rows, pool.models, predictions)
+    prompts = build_prompt_table(view, rows, pool.models, predict_prompts(bundle, view, rows))
     context = SweepContext(_with_encoder_cost(experiment, bundle), pool, prompts, bundle.tpot)
     capacity = measure_capacity(context, seed=0) if experiment.workload.loads else None
     cells = _cells(context, _identity(view, bundle, pool, context.experiment), capacity)
@@ -73,7 +73,7 @@ def expand_policies(
         expanded = [policy for spec in experiment.policies for policy in spec.expand(models)]
     except ValueError as error:
         raise ConfigError(f"experiment {experiment.name}: {error}") from None
-    unique = tuple(dict.fromkeys(expanded))
+    unique = tuple(policy for k, policy in enumerate(expanded) if policy not in expanded[:k])
     labels = [policy.label for policy in unique]
     clash = sorted({label for label in labels if labels.count(label) > 1})
     if clash:

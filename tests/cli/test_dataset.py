@@ -10,8 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from rbx.cli.main import run
-from tests.conftest import ROOT
 from tests.grid.test_store import resign
+from tests.workplace import ROOT
 
 SPECS = ROOT / "experiments" / "datasets"
 

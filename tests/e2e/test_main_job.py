@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from tests.e2e.conftest import N_CELLS, Workplace
+from tests.workplace import N_CELLS, Workplace
 
 
 def test_the_grid_passes_its_own_check_and_is_called_synthetic(workplace: Workplace) -> None:
@@ -23,7 +23,7 @@ def test_the_report_covers_every_cell_and_says_what_it_stands_on(
     assert "http://" not in page.replace("http://www.w3.org", "")
     assert 'src="http' not in page
     summary = json.loads((folder / "summary.json").read_text())
-    assert len(summary["cells"]) == N_CELLS
+    assert summary["cells"] == {"reported": N_CELLS, "invalid": [], "missing": []}
     assert (folder / "cells.parquet").exists()
     figures = {path.suffix for path in (folder / "figures").iterdir()}
     assert figures == {".svg", ".png"}
@@ -31,7 +31,7 @@ def test_the_report_covers_every_cell_and_says_what_it_stands_on(
 
 def test_training_again_gives_the_same_heads(workplace: Workplace) -> None:
     from rbx.heads.bundle import Bundle
-    from tests.conftest import ROOT
+    from tests.workplace import ROOT
 
     pool = str(ROOT / "experiments/pools/paper.yaml")
     workplace.rbx("train", "datasets/tiny", "--pool", pool, "--out", "results/bundles/again", "--no-compare")

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
-from tests.e2e.conftest import N_CELLS, Workplace
+from tests.workplace import N_CELLS, Workplace
 
 
 def finished_cells(folder: Path) -> set[Path]:

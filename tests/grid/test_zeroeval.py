@@ -15,9 +15,9 @@ from rbx.grid.inspection import inspect_grid
 from rbx.grid.spec import load_spec
 from rbx.grid.store import open_view
 from rbx.grid.summary import summarise
-from tests.conftest import ROOT
 from tests.grid.building import build, loaded, zeroeval
 from tests.grid.sources import write_jsonl, write_zeroeval, zeroeval_answer, zeroeval_prompt
+from tests.workplace import ROOT
 
 SPECS = ROOT / "experiments" / "datasets"
 

@@ -1,4 +1,4 @@
-"""One small grid and bundle for all end-to-end tests, made by the commands that a user runs."""
+"""A directory in which ``rbx`` is run as a user runs it, and the small job done there."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-import pytest
-import yaml
+ROOT = Path(__file__).resolve().parent.parent
 
-from tests.conftest import ROOT
-
-DATASET = {"name": "tiny", "source": {"kind": "synth", "preset": "quickstart", "n": 300, "seed": 0}}
+DATASET = {
+    "name": "tiny",
+    "description": "A small synthetic grid.",
+    "source": {"kind": "synth", "preset": "quickstart", "n": 300, "seed": 0},
+}
 
 EXPERIMENT = {
     "name": "tiny",
@@ -49,21 +50,3 @@ class Workplace:
 
     def cells(self, out: str) -> dict[str, bytes]:
         return {path.name: path.read_bytes() for path in (self.folder / out / "cells").glob("*.parquet")}
-
-
-@pytest.fixture(scope="session")
-def workplace(tmp_path_factory: pytest.TempPathFactory) -> Workplace:
-    place = Workplace(tmp_path_factory.mktemp("workplace"))
-    (place.folder / "tiny-dataset.yaml").write_text(yaml.safe_dump(DATASET))
-    (place.folder / "tiny.yaml").write_text(yaml.safe_dump(EXPERIMENT))
-    place.rbx("build-dataset", "tiny-dataset.yaml")
-    pool = str(ROOT / "experiments/pools/paper.yaml")
-    place.rbx("train", "datasets/tiny", "--pool", pool, "--out", "results/bundles/tiny", "--no-compare")
-    return place
-
-
-@pytest.fixture(scope="session")
-def finished(workplace: Workplace) -> dict[str, bytes]:
-    """Cells of one uninterrupted run with one job in ``results/whole``."""
-    workplace.rbx("sweep", "tiny.yaml", "--out", "results/whole", "--jobs", "1")
-    return workplace.cells("results/whole")
