@@ -80,5 +80,4 @@ def _finish(state: EngineState, i: int, slot: int, end_s: float) -> None:
     state.slots[slot, req.STATUS] = req.FINISHED
     state.slot_times[slot, req.DONE_S] = end_s
     state.counts[i, inst.FINISHED] += 1
-    state.counts[i, inst.BLOCKED] = 0
     state.times[i, inst.LAST_DONE_S] = end_s
