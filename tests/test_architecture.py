@@ -18,7 +18,7 @@ SOURCES = sorted((ROOT / "rbx").rglob("*.py"))
 PYTHON = sorted(path for folder in ("rbx", "tests", "benchmarks") for path in (ROOT / folder).rglob("*.py"))
 
 LAYERS = (
-    ("errors",),
+    ("errors", "cache_home", "compiled"),
     ("config", "grid"),
     ("engine", "heads"),
     ("policy",),
@@ -29,12 +29,19 @@ LAYERS = (
     ("__main__",),
 )
 RANK = {package: rank for rank, layer in enumerate(LAYERS) for package in layer}
-BESIDE = {("grid", "config"), ("heads", "engine"), ("serve", "scheduler"), ("serve", "load")}
+BESIDE = {
+    ("compiled", "cache_home"),
+    ("grid", "config"),
+    ("heads", "engine"),
+    ("serve", "scheduler"),
+    ("serve", "load"),
+}
 
 UNSAFE_MODULES = {"pickle", "cPickle", "cloudpickle", "dill", "joblib", "marshal", "shelve"}
 UNSAFE_NAMES = {"trust_remote_code", "allow_pickle", "read_pickle", "to_pickle"}
 HEAVY = {"faiss", "matplotlib", "numba", "numpy", "onnxruntime", "pandas", "pyarrow", "scipy", "xgboost"}
 MAX_LINES = 500
+COMPILED = ROOT / "rbx" / "compiled.py"
 
 
 def relative(path: Path) -> str:
@@ -148,3 +155,8 @@ def test_help_loads_no_numeric_library() -> None:
 @pytest.mark.parametrize("name", COMMANDS)
 def test_help_of_each_command_loads_no_numeric_library(name: str) -> None:
     assert heavy_modules_after([name, "--help"]) == []
+
+
+def test_every_kernel_is_compiled_through_the_one_module_that_guards_the_cache() -> None:
+    importers = {path for path in SOURCES if any(name.startswith("numba") for name in imported_modules(path))}
+    assert importers == {COMPILED}

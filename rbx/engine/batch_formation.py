@@ -7,8 +7,8 @@ Decoding requests are handled as one group, because their order matters only whe
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from rbx.compiled import njit
 from rbx.engine import instance_columns as inst
 from rbx.engine import request_columns as req
 from rbx.engine.queues import push_front, remove_after

@@ -13,8 +13,8 @@ steps is always priced from its own first step, however often the walk was inter
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from rbx.compiled import njit
 from rbx.engine import instance_columns as inst
 from rbx.engine.batch_formation import form_batch
 from rbx.engine.delivery import end_step

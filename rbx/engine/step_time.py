@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 
-from numba import njit
+from rbx.compiled import njit
 
 
 @njit(cache=True)

@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from rbx.heads.cache_home import cache_home, write_atomically
+from rbx.cache_home import cache_home, write_atomically
 from rbx.heads.encoder import Embeddings, Encoder
 from rbx.heads.progress import Progress, silent
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from rbx.compiled import njit
 from rbx.heads.predictions import LENGTH_BUCKET_TOKENS, N_LENGTH_BUCKETS
 
 EPSILON = 1e-6
@@ -21,7 +21,7 @@ def length_buckets(length_tokens: Floats) -> NDArray[np.int8]:
     return np.where(np.isnan(length_tokens), np.int8(-1), buckets)
 
 
-@numba.njit(cache=True)
+@njit(cache=True)
 def aggregate(
     queries: NDArray[np.float32],
     train: NDArray[np.float32],
@@ -71,7 +71,7 @@ def aggregate(
     return quality, tokens, histogram
 
 
-@numba.njit(cache=True)
+@njit(cache=True)
 def top_rows(scores: NDArray[np.float32], count: int) -> Ints:
     """Columns of the ``count`` highest scores of each row, best first; shape (rows, count)."""
     n_rows, n_columns = scores.shape
@@ -91,7 +91,7 @@ def top_rows(scores: NDArray[np.float32], count: int) -> Ints:
     return top
 
 
-@numba.njit(cache=True)
+@njit(cache=True)
 def _nearest(
     query: NDArray[np.float32], train: NDArray[np.float32], candidates: Ints, left_out: int, k: int
 ) -> tuple[Ints, Floats]:

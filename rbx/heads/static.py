@@ -21,11 +21,11 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from rbx.heads.cache_home import cache_home, write_atomically
+from rbx.cache_home import cache_home, write_atomically
+from rbx.compiled import njit
 from rbx.heads.encoder import Embeddings
 from rbx.heads.minilm import MiniLm, available_cores
 from rbx.heads.progress import Progress, silent
@@ -61,7 +61,7 @@ class StaticEncoder:
         return _pool(self._table, flat, ends, self._unknown)
 
 
-@numba.njit(cache=True)
+@njit(cache=True)
 def _pool(
     table: NDArray[np.float32], flat: NDArray[np.int64], ends: NDArray[np.int64], unknown: int
 ) -> NDArray[np.float32]:

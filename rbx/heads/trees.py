@@ -11,10 +11,10 @@ import json
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from rbx.compiled import njit
 from rbx.errors import BundleError
 
 Floats = NDArray[np.float64]
@@ -38,7 +38,7 @@ class PackedTrees(NamedTuple):
     floor: Floats
 
 
-@numba.njit(cache=True, inline="always")
+@njit(cache=True, inline="always")
 def predict_row(trees: PackedTrees, tier: int, features: Floats) -> float:
     """Answer of ensemble ``tier`` for one row of finite features, at least ``floor[tier]``."""
     total = trees.base[tier]
@@ -54,7 +54,7 @@ def predict_row(trees: PackedTrees, tier: int, features: Floats) -> float:
     return answer
 
 
-@numba.njit(cache=True)
+@njit(cache=True)
 def predict_rows(trees: PackedTrees, features: Floats, tier_of_row: Ints) -> Floats:
     """Answers for rows of ``features`` (rows, F), each by the ensemble of its tier; shape (rows,)."""
     out = np.empty(len(features))

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from rbx.compiled import njit
 from rbx.policy.pool_state import PoolShape, PoolState
 
 

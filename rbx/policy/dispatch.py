@@ -6,9 +6,9 @@ All of them see dead-reckoned load, so a burst inside one batch spreads out.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from rbx.compiled import njit
 from rbx.config.policy import Dispatch
 from rbx.policy.candidates import book, breaks_tie, can_hold, cap_output
 from rbx.policy.pool_state import PoolShape, PoolState

@@ -6,9 +6,10 @@ down and adding those counts finds an order statistic near the top in a few doze
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
+
+from rbx.compiled import njit
 
 Floats = NDArray[np.float64]
 
@@ -32,7 +33,7 @@ def tail_quantiles(
     return out
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[misc, unused-ignore]
+@njit(cache=True, nogil=True)  # type: ignore[misc, unused-ignore]
 def _walk(
     counts: NDArray[np.uint16],
     values: Floats,
