@@ -2,7 +2,8 @@
 
 A module offers ``rows() -> list[dict]``. Keys: ``path`` (what is measured), ``ours`` and ``unit``, and
 where there is something to compare with ``peer`` (in the same unit), ``peer_name`` and ``ratio``
-(peer ÷ ours). Other keys become columns of their own.
+(how many times faster ours is: peer ÷ ours for times, ours ÷ peer for rates). Other keys become
+columns of their own.
 """
 
 from __future__ import annotations
