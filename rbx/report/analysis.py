@@ -47,7 +47,8 @@ class Frontier:
 @dataclass(frozen=True)
 class Winner:
     """The best point at one rate: on ``plane``'s axis among those of at least the baseline's quality,
-    or in quality where ``plane`` is None. Both differences are None where it is the baseline itself;
+    or in quality where ``plane`` is None. In latency and throughput a point that does not keep up with
+    its arrivals stands back while another does. Both differences are None where it is the baseline itself;
     ``saving`` is positive where the point is better.
     """
 
@@ -167,6 +168,8 @@ def _winners(paired: PairedPoints, by_label: dict[str, PointResult], base: Point
             if point.metrics.quality_mean >= base.metrics.quality_mean
             and plane.gain(point) == plane.gain(point)
         ]
+        if plane.depends_on_length:
+            fair = [point for point in fair if not point.is_overloaded] or fair
         if fair:
             found.append(winner(plane, max(fair, key=plane.gain)))
     return found

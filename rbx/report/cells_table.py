@@ -8,14 +8,20 @@ from typing import Any
 
 import pyarrow as pa
 
+from rbx.report.keeping_up import keeps_up
 from rbx.report.load import Cell, Sweep
 from rbx.report.metrics import measure
 from rbx.report.point import family_of
 
 
 def cells_table(sweep: Sweep) -> pa.Table:
-    """Rows in the order of the manifest; nested figures are joined by an underscore, mixes are JSON."""
-    return pa.Table.from_pylist([_row(cell) for cell in sweep.cells])
+    """Rows in the order of the manifest; nested figures are joined by an underscore, mixes are JSON.
+
+    ``sustained`` is null where it can't be told whether the cell keeps up with its arrivals.
+    """
+    table = pa.Table.from_pylist([_row(cell) for cell in sweep.cells])
+    column = table.schema.get_field_index("sustained")
+    return table.set_column(column, "sustained", table["sustained"].cast(pa.bool_()))
 
 
 def _row(cell: Cell) -> dict[str, Any]:
@@ -29,6 +35,7 @@ def _row(cell: Cell) -> dict[str, Any]:
         "load": None if spec.load is None else float(spec.load),
         "seed": spec.seed,
         "workload_hash": spec.workload_hash,
+        "sustained": keeps_up(cell.requests),
     }
     metrics = measure([cell])
     for name in metrics.__dataclass_fields__:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from rbx.report.keeping_up import FEWEST_LATE_ARRIVALS, FILLED_AFTER_DECODES
+from rbx.report.number import percent
 from rbx.report.paired import Resampling
+from rbx.sweep.sustained import SUSTAINED_SHARE
 
 
 @dataclass(frozen=True)
@@ -39,6 +42,14 @@ DEFINITIONS = (
     ),
     Definition(
         "SLO met", "requests that met the target ÷ scheduled: a failed request has missed", "scheduled"
+    ),
+    Definition(
+        "keeps up",
+        f"completed ÷ arrived ≥ {percent(SUSTAINED_SHARE)} in the second half of the arrival window. Not "
+        f"told with fewer than {FEWEST_LATE_ARRIVALS} arrivals there, nor where the shortfall may be batches "
+        f"that still fill: first tokens keep up, and the window is below {FILLED_AFTER_DECODES} mean times "
+        "from first to last token",
+        "a cell; a failed request has not completed",
     ),
     Definition("goodput", "requests that met the target ÷ (first send → last completion)", "scheduled"),
     Definition("decision time", "batch wait + encode + score, mean", "sent"),

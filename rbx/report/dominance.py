@@ -40,6 +40,7 @@ class Duel:
     """RouteBalance against one baseline cell in one plane at one rate.
 
     ``at_quality``: the cell that saves most among those of equal or better quality.
+    ``at_quality_kept_up``: the same where both keep up with arrivals, as far as can be told.
     ``at_axis``: the cell of best quality among those equal or better on the axis. None: no such cell.
     """
 
@@ -47,6 +48,7 @@ class Duel:
     baseline: Point
     verdict: Verdict
     at_quality: Trade | None
+    at_quality_kept_up: Trade | None
     at_axis: Trade | None
 
     @property
@@ -68,6 +70,8 @@ def duel(paired: PairedPoints, fused: list[Point], baseline: Point, plane: Plane
         )
 
     at_quality = trade(max(known, key=plane.gain)) if known else None
+    lasting = [] if baseline.is_overloaded else [point for point in known if not point.is_overloaded]
+    kept_up = trade(max(lasting, key=plane.gain)) if lasting else None
     quick = [point for point in quick if point.metrics.quality_mean == point.metrics.quality_mean]
     at_axis = trade(max(quick, key=lambda point: point.metrics.quality_mean)) if quick else None
     both = [trade(point) for point in good if plane.gain(point) >= goal]
@@ -75,7 +79,7 @@ def duel(paired: PairedPoints, fused: list[Point], baseline: Point, plane: Plane
         verdict: Verdict = "unknown"
     else:
         verdict = max((_verdict(each) for each in both), key=_RANK.index, default="no")
-    return Duel(plane, baseline, verdict, at_quality, at_axis)
+    return Duel(plane, baseline, verdict, at_quality, kept_up, at_axis)
 
 
 def _verdict(trade: Trade) -> Verdict:

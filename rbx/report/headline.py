@@ -9,6 +9,7 @@ from rbx.report.analysis import Analysis, RateResult
 from rbx.report.dominance import Duel, Trade
 from rbx.report.number import percent, score
 from rbx.report.plane import PLANES, Plane
+from rbx.report.point import Point
 from rbx.report.sweep_tables import saved
 from rbx.report.table import Value, change
 
@@ -80,11 +81,34 @@ def _wins(analysis: Analysis) -> Iterable[str]:
         yield "No comparison: the sweep lacks RouteBalance cells, or policies to compare them with."
         return
     passthrough = [(r, d) for r, d in found if d.baseline.family == "passthrough"]
+    yield from _overload("passthrough" if passthrough else "other", passthrough or found)
     for plane in PLANES:
         for words, group in (("passthrough", passthrough), ("all other", found)):
             mine = [(r, d) for r, d in group if d.plane is plane]
             if mine and (words == "passthrough" or not passthrough):
                 yield _tally(plane, words, mine)
+
+
+def _overload(words: str, found: list[tuple[RateResult, Duel]]) -> Iterable[str]:
+    """How many of the compared points do not keep up: leads over those grow with the length of the run."""
+    points = _compared(found)
+    others = [point for point in points if not point.is_fused]
+    behind = sum(point.is_overloaded for point in others)
+    fused = [point for point in points if point.is_fused]
+    fused_behind = sum(point.is_overloaded for point in fused)
+    if behind or fused_behind:
+        yield (
+            f"{behind} of {len(others)} {words} cells compared, and {fused_behind} of {len(fused)} "
+            "RouteBalance cells, do not keep up with their arrivals: their latencies grow with the length of "
+            "the run."
+        )
+
+
+def _compared(found: list[tuple[RateResult, Duel]]) -> list[Point]:
+    """The policies that duels were fought with, and all RouteBalance points of their rates."""
+    points = [duel.baseline for _, duel in found]
+    points += [result.point for rate, _ in found for result in rate.results if result.point.is_fused]
+    return list({id(point): point for point in points}.values())
 
 
 def _tally(plane: Plane, words: str, mine: list[tuple[RateResult, Duel]]) -> str:
@@ -95,14 +119,16 @@ def _tally(plane: Plane, words: str, mine: list[tuple[RateResult, Duel]]) -> str
     if not won:
         return f"{start}."
     sentence = f"{start}, {len(sure)} of them with an interval that excludes zero"
-    leads = [(r, d, d.at_quality) for r, d in won if d.at_quality is not None]
+    leads = [(r, d, d.at_quality_kept_up) for r, d in won if d.at_quality_kept_up is not None]
+    leads = [lead for lead in leads if lead[2].saving.value >= 0]
     if not leads:
-        return f"{sentence}."
+        return f"{sentence}; none by a cell that keeps up over one that keeps up, so no saving is named."
     rate, duel, best = max(leads, key=lambda lead: _relative(plane, lead[1], lead[2]))
     share = _relative(plane, duel, best)
+    among = " where both keep up," if any(p.is_overloaded for p in _compared(mine)) else ""
     quality = _with_interval(None, change(best.quality_gain, score, lower_is_better=False))
     return (
-        f"{sentence}. Widest at λ = {rate.rate_per_s:g} against {duel.baseline.label}: "
+        f"{sentence}. Widest{among} at λ = {rate.rate_per_s:g} against {duel.baseline.label}: "
         f"{_with_interval(plane, saved(plane, best.saving))} ({percent(share)} better) at quality "
         f"{quality}, by {best.point.label}."
     )
@@ -135,12 +161,16 @@ def _losses(analysis: Analysis) -> Iterable[str]:
 
 def _nearest(duel: Duel) -> str:
     """The baseline, and what the nearest RouteBalance cell of at least its quality costs on the axis."""
+    named = f"{duel.baseline.label}{_overload_words(duel.baseline)}"
     if duel.at_quality is None:
-        return (
-            f"{duel.baseline.label} (none reaches its quality of {score(duel.baseline.metrics.quality_mean)})"
-        )
+        return f"{named} (none reaches its quality of {score(duel.baseline.metrics.quality_mean)})"
     shown = _with_interval(duel.plane, saved(duel.plane, duel.at_quality.saving))
-    return f"{duel.baseline.label} (at its quality or more {shown}, by {duel.at_quality.point.label})"
+    nearest = duel.at_quality.point
+    return f"{named} (at its quality or more {shown}, by {nearest.label}{_overload_words(nearest)})"
+
+
+def _overload_words(point: Point) -> str:
+    return ", which does not keep up," if point.is_overloaded else ""
 
 
 def _with_interval(plane: Plane | None, value: Value) -> str:

@@ -26,6 +26,11 @@ class Plane:
     metric: str | None
     lower_is_better: bool
 
+    @property
+    def depends_on_length(self) -> bool:
+        """Whether a longer run gives other figures to a policy that does not keep up with its arrivals."""
+        return self.name != "cost"
+
     def value(self, point: Point) -> float:
         """The coordinate, in ``unit``s as the metrics hold them (seconds, USD, 1/s)."""
         metrics = point.metrics

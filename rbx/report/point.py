@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from rbx.errors import UsageError
+from rbx.report.keeping_up import all_keep_up, keeps_up
 from rbx.report.load import Cell
 from rbx.report.metrics import Metrics, measure
 from rbx.report.requests import Ints
@@ -21,6 +22,7 @@ class Point:
     """One policy at one rate; ``load`` is the fraction of capacity where the sweep asked by load.
 
     ``workloads`` names what it faced: two points are paired when and only when these agree.
+    ``sustained`` says of each cell whether it keeps up with its arrivals, None where that can't be told.
     """
 
     label: str
@@ -30,6 +32,7 @@ class Point:
     load: float | None
     cells: tuple[Cell, ...]
     metrics: Metrics
+    sustained: tuple[bool | None, ...]
 
     @property
     def workloads(self) -> tuple[tuple[int, str], ...]:
@@ -40,6 +43,16 @@ class Point:
     def prompts(self) -> Ints:
         """Prompt number of each request, seeds one after the other; shape (N,)."""
         return np.concatenate([cell.requests.prompt for cell in self.cells])
+
+    @property
+    def keeps_up(self) -> bool | None:
+        """Whether every cell that can be judged keeps up; None where none can be."""
+        return all_keep_up(self.sustained)
+
+    @property
+    def is_overloaded(self) -> bool:
+        """Whether some cell is known not to keep up: latencies grow with the length of the run."""
+        return self.keeps_up is False
 
     @property
     def is_fused(self) -> bool:
@@ -73,6 +86,7 @@ def to_points(cells: Iterable[Cell]) -> list[Point]:
                 load=spec.load,
                 cells=tuple(members),
                 metrics=measure(members),
+                sustained=tuple(keeps_up(cell.requests) for cell in members),
             )
         )
     return points

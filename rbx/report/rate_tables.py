@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rbx.report.analysis import PointResult, RateResult
-from rbx.report.number import milliseconds, percent, score, significant, usd_per_thousand
+from rbx.report.number import UNKNOWN, milliseconds, percent, score, significant, usd_per_thousand
+from rbx.report.overload_mark import marked, with_footnote
+from rbx.report.point import Point
 from rbx.report.table import Column, Table, Value, change, count, estimate, number
 
 _POLICY = Column("policy", numeric=False)
@@ -13,9 +15,9 @@ _POLICY = Column("policy", numeric=False)
 
 def rate_tables(rate: RateResult, baseline_label: str) -> Iterator[Table]:
     """All tables of a rate, in the order of the page."""
-    yield _cells(rate)
-    yield _differences(rate, baseline_label)
-    yield _tails(rate)
+    yield with_footnote(_cells(rate))
+    yield with_footnote(_differences(rate, baseline_label))
+    yield with_footnote(_tails(rate))
     yield _throughput(rate)
     yield _decisions(rate)
     yield _account(rate)
@@ -31,6 +33,7 @@ def _cells(rate: RateResult) -> Table:
     columns = (
         _POLICY,
         Column("n ok", "completed / scheduled requests, all seeds"),
+        Column("keep up", "seeds that keep up with arrivals / seeds where that can be told"),
         Column("quality", "mean over scored requests [interval]"),
         Column("E2E, s", "mean over completed requests, from the scheduled send to the last token"),
         Column("p50", "E2E, seconds"),
@@ -49,7 +52,7 @@ def _cells(rate: RateResult) -> Table:
 def _rows(rate: RateResult) -> tuple[tuple[Value, ...], ...]:
     rows = []
     for result in rate.results:
-        m = result.point.metrics
+        point, m = result.point, result.point.metrics
         failed = m.counts.scheduled - m.counts.ok
         rows.append(
             (
@@ -59,12 +62,13 @@ def _rows(rate: RateResult) -> tuple[tuple[Value, ...], ...]:
                     sort=float(m.counts.ok),
                     tone="bad" if failed else "",
                 ),
+                _kept_up(point),
                 estimate(result.means["quality"], score),
-                estimate(result.means["e2e_s"], significant),
-                number(m.e2e_s.p50, significant),
-                number(m.e2e_s.p95, significant),
-                number(m.e2e_s.p99, significant),
-                estimate(result.means["ttft_s"], significant),
+                marked(estimate(result.means["e2e_s"], significant), point),
+                marked(number(m.e2e_s.p50, significant), point),
+                marked(number(m.e2e_s.p95, significant), point),
+                marked(number(m.e2e_s.p99, significant), point),
+                marked(estimate(result.means["ttft_s"], significant), point),
                 estimate(result.means["cost_usd"], usd_per_thousand),
                 number(m.throughput_per_s, significant),
                 number(m.slo_attainment, percent),
@@ -73,6 +77,14 @@ def _rows(rate: RateResult) -> tuple[tuple[Value, ...], ...]:
             )
         )
     return tuple(rows)
+
+
+def _kept_up(point: Point) -> Value:
+    judged = len(point.sustained) - point.sustained.count(None)
+    if not judged:
+        return Value(UNKNOWN, hint="too few arrivals, or too short a window, to tell", tone="mute")
+    kept_up = point.sustained.count(True)
+    return Value(f"{kept_up} / {judged}", sort=kept_up / judged, tone="bad" if kept_up < judged else "")
 
 
 def _mix(shares: dict[str, float]) -> str:
@@ -97,14 +109,15 @@ def _differences(rate: RateResult, baseline_label: str) -> Table:
         found = result.against
         means = found.means if found else {}
         tails = found.tails if found else {}
+        both = (result.point, rate.baseline.point if rate.baseline else None)
         rows.append(
             (
                 policy(result, rate.baseline),
                 change(means.get("quality"), score, lower_is_better=False),
-                change(means.get("e2e_s"), significant, lower_is_better=True),
-                change(tails.get(("e2e_s", 0.95)), significant, lower_is_better=True),
-                change(tails.get(("e2e_s", 0.99)), significant, lower_is_better=True),
-                change(means.get("ttft_s"), significant, lower_is_better=True),
+                marked(change(means.get("e2e_s"), significant, lower_is_better=True), *both),
+                marked(change(tails.get(("e2e_s", 0.95)), significant, lower_is_better=True), *both),
+                marked(change(tails.get(("e2e_s", 0.99)), significant, lower_is_better=True), *both),
+                marked(change(means.get("ttft_s"), significant, lower_is_better=True), *both),
                 change(means.get("cost_usd"), usd_per_thousand, lower_is_better=True),
                 estimate(result.mix.quality, score),
                 change(result.mix.gain, score, lower_is_better=False),
@@ -132,18 +145,18 @@ def _tails(rate: RateResult) -> Table:
     )
     rows = []
     for result in rate.results:
-        m, tails = result.point.metrics, result.tails
+        point, m, tails = result.point, result.point.metrics, result.tails
         rows.append(
             (
                 policy(result, rate.baseline),
-                number(m.ttft_s.p50, significant),
-                estimate(tails["ttft_s", 0.95], significant),
-                estimate(tails["ttft_s", 0.99], significant),
-                number(m.ttft_from_sent_s.mean, significant),
+                marked(number(m.ttft_s.p50, significant), point),
+                marked(estimate(tails["ttft_s", 0.95], significant), point),
+                marked(estimate(tails["ttft_s", 0.99], significant), point),
+                marked(number(m.ttft_from_sent_s.mean, significant), point),
                 number(m.tpot_s.mean, milliseconds),
                 number(m.tpot_s.p99, milliseconds),
-                estimate(tails["e2e_s", 0.95], significant),
-                estimate(tails["e2e_s", 0.99], significant),
+                marked(estimate(tails["e2e_s", 0.95], significant), point),
+                marked(estimate(tails["e2e_s", 0.99], significant), point),
             )
         )
     return Table("Tails", "Completed requests; TPOT: those with two tokens or more.", columns, tuple(rows))

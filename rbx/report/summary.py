@@ -76,6 +76,10 @@ def _point(result: PointResult) -> dict[str, Any]:
         "policy": point.policy,
         "cells": [cell.spec.cell_id for cell in point.cells],
         "seeds": [cell.spec.seed for cell in point.cells],
+        "sustained": list(point.sustained),
+        "keeps_up": point.keeps_up,
+        "seeds_keeping_up": point.sustained.count(True),
+        "seeds_judged": len(point.sustained) - point.sustained.count(None),
         "metrics": asdict(point.metrics),
         "intervals": _intervals(Against(result.means, result.tails)),
         "against_baseline": None if result.against is None else _intervals(result.against),
@@ -113,6 +117,7 @@ def _duel(duel: Duel) -> dict[str, Any]:
         "baseline": duel.baseline.label,
         "verdict": duel.verdict,
         "at_equal_or_better_quality": _trade(duel.at_quality),
+        "at_equal_or_better_quality_both_keeping_up": _trade(duel.at_quality_kept_up),
         "at_equal_or_better_axis": _trade(duel.at_axis),
     }
 

@@ -6,7 +6,9 @@ from rbx.report.analysis import Analysis, RateResult, Winner
 from rbx.report.dominance import VERDICTS, Duel, Trade, Verdict
 from rbx.report.interval import Interval
 from rbx.report.number import UNKNOWN, percent, score, significant, usd_per_thousand
+from rbx.report.overload_mark import marked, with_footnote
 from rbx.report.plane import PLANES, Plane
+from rbx.report.point import Point
 from rbx.report.table import Column, Table, Tone, Value, Write, change, estimate, number
 
 _TONES: dict[Verdict, Tone] = {"both": "good", "one": "good", "estimate": "", "no": "bad", "unknown": "mute"}
@@ -39,8 +41,17 @@ def winners_table(analysis: Analysis) -> Table:
         by_plane = {winner.plane: winner for winner in rate.winners}
         cells = [_winner(by_plane.get(plane)) for plane in (None, *PLANES)]
         rows.append((rate_value(rate), *cells))
-    note = f"Differences against {analysis.baseline_label} at the same rate, paired by prompt."
-    return Table("Best policy at each rate", note, columns, tuple(rows))
+    note = (
+        f"Differences against {analysis.baseline_label} at the same rate, paired by prompt. Fastest and "
+        "highest throughput: of the policies that keep up with arrivals, where there are any."
+    )
+    if behind := [f"{rate.rate_per_s:g}" for rate in analysis.rates if _baseline_is_overloaded(rate)]:
+        note += f" The baseline itself does not keep up at λ = {', '.join(behind)}."
+    return with_footnote(Table("Best policy at each rate", note, columns, tuple(rows)))
+
+
+def _baseline_is_overloaded(rate: RateResult) -> bool:
+    return rate.baseline is not None and rate.baseline.point.is_overloaded
 
 
 def _winner_title(plane: Plane) -> str:
@@ -55,14 +66,18 @@ def _winner_title(plane: Plane) -> str:
 def _winner(winner: Winner | None) -> Value:
     if winner is None:
         return Value(UNKNOWN, tone="mute")
-    point = winner.result.point
     if winner.quality_gain is None:
-        return Value(point.label, sub="the baseline itself", mark=point.family)
+        return _named(winner.result.point, sub="the baseline itself")
     if winner.plane is None or winner.saving is None:
         shown = change(winner.quality_gain, score, lower_is_better=False)
-        return Value(point.label, sub=f"quality {shown.text} {shown.sub}", tone=shown.tone, mark=point.family)
+        return _named(winner.result.point, sub=f"quality {shown.text} {shown.sub}", tone=shown.tone)
     shown = saved(winner.plane, winner.saving)
-    return Value(point.label, sub=f"{shown.text} {shown.sub}", tone=shown.tone, mark=point.family)
+    return _named(winner.result.point, sub=f"{shown.text} {shown.sub}", tone=shown.tone)
+
+
+def _named(point: Point, sub: str = "", tone: Tone = "") -> Value:
+    """A policy's name in its family's colour, marked where the policy does not keep up."""
+    return marked(Value(point.label, sub=sub, tone=tone, mark=point.family), point)
 
 
 def saved(plane: Plane, saving: Interval) -> Value:
@@ -135,14 +150,14 @@ def duels_table(rate: RateResult) -> Table:
         "For each policy that isn't RouteBalance: is some RouteBalance cell at least as good in both "
         "coordinates? The cell is picked on the same data, so its lead is slightly optimistic."
     )
-    return Table("RouteBalance and what it is compared with", note, columns, tuple(rows))
+    return with_footnote(Table("RouteBalance and what it is compared with", note, columns, tuple(rows)))
 
 
 def _duel(duel: Duel) -> tuple[Value, ...]:
     verdict = Value(_SHORT[duel.verdict], hint=VERDICTS[duel.verdict], tone=_TONES[duel.verdict])
     return (
         Value(duel.plane.name),
-        Value(duel.baseline.label, mark=duel.baseline.family),
+        _named(duel.baseline),
         verdict,
         *_at_quality(duel.plane, duel.at_quality),
         *_at_axis(duel.at_axis),
@@ -153,7 +168,7 @@ def _at_quality(plane: Plane, trade: Trade | None) -> tuple[Value, ...]:
     if trade is None:
         return Value("none of equal quality", tone="mute"), Value(UNKNOWN), Value(UNKNOWN)
     return (
-        Value(trade.point.label, mark=trade.point.family),
+        _named(trade.point),
         saved(plane, trade.saving),
         change(trade.quality_gain, score, lower_is_better=False),
     )
@@ -163,7 +178,7 @@ def _at_axis(trade: Trade | None) -> tuple[Value, ...]:
     if trade is None:
         return Value("none as good on the axis", tone="mute"), Value(UNKNOWN)
     return (
-        Value(trade.point.label, mark=trade.point.family),
+        _named(trade.point),
         change(trade.quality_gain, score, lower_is_better=False),
     )
 

@@ -24,6 +24,7 @@ class Value:
     hint: str = ""
     tone: Tone = ""
     mark: str = ""  # colour family of a policy's name
+    flag: str = ""  # a sign that the table's footnote explains
 
 
 @dataclass(frozen=True)
@@ -37,12 +38,16 @@ class Column:
 
 @dataclass(frozen=True)
 class Table:
-    """``caption`` names it; ``note`` tells the population its numbers are taken over."""
+    """``caption`` names it; ``note`` tells the population its numbers are taken over.
+
+    ``footnote`` explains the flags of its values, and is empty where there are none.
+    """
 
     caption: str
     note: str
     columns: tuple[Column, ...]
     rows: tuple[tuple[Value, ...], ...]
+    footnote: str = ""
 
 
 def number(value: float, write: Write) -> Value:

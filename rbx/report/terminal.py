@@ -49,7 +49,7 @@ def _brief(table: Table) -> Table:
 def _rich(table: Table, stamp: str) -> RichTable:
     shown = RichTable(
         title=Text(f"{table.caption} · {stamp}" if stamp else table.caption),
-        caption=Text(printable(table.note)),
+        caption=Text("\n".join(printable(line) for line in (table.note, table.footnote) if line)),
         title_justify="left",
         caption_justify="left",
         box=SIMPLE_HEAD,
@@ -59,11 +59,17 @@ def _rich(table: Table, stamp: str) -> RichTable:
         shown.add_column(
             Text(printable(column.title)), justify="right" if column.numeric else "left", overflow="fold"
         )
+    # Flags hang to the right of a column of numbers, so that its digits stay aligned.
+    hang = [
+        column.numeric and any(row[index].flag for row in table.rows)
+        for index, column in enumerate(table.columns)
+    ]
     for row in table.rows:
-        shown.add_row(*map(_text, row))
+        shown.add_row(*map(_text, row, hang))
     return shown
 
 
-def _text(value: Value) -> Text:
-    text = Text(printable(value.text), style=_STYLES[value.tone])
+def _text(value: Value, hang: bool) -> Text:
+    flag = value.flag or (" " if hang else "")
+    text = Text(printable(value.text) + flag, style=_STYLES[value.tone])
     return text.append(f"\n{printable(value.sub)}", style="dim") if value.sub else text

@@ -13,19 +13,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from rbx.config.experiment import PoissonArrivals
 from rbx.config.policy import RoutedPolicy
 from rbx.errors import EngineError
 from rbx.sweep.context import SweepContext
 from rbx.sweep.simulate import SimulatedCell
+from rbx.sweep.sustained import SUSTAINED_SHARE, Floats, is_sustained
 from rbx.sweep.workload import draw_workload
 
-Floats = NDArray[np.float64]
-
 _REFERENCE = RoutedPolicy(router="passthrough", dispatch="shortest-queue")
-_SUSTAINED = 0.95
 _PRECISION = 0.02
 _SHORTEST_WINDOW_S = 60.0
 _WINDOW_OVER_E2E = 12.0
@@ -67,22 +64,10 @@ def measure_capacity(context: SweepContext, seed: int) -> Capacity:
         rate_per_s=float(f"{low:.4g}"),
         policy=_REFERENCE.label,
         how=(
-            f"largest Poisson rate of which at least {_SUSTAINED:.0%} completes in the second half of an "
-            f"arrival window of {window_s:.0f} s or more; seed {seed}, bisected to {_PRECISION:.0%}"
+            f"largest Poisson rate of which at least {SUSTAINED_SHARE:.0%} completes in the second half "
+            f"of an arrival window of {window_s:.0f} s or more; seed {seed}, bisected to {_PRECISION:.0%}"
         ),
     )
-
-
-def is_sustained(scheduled_s: Floats, done_s: Floats) -> bool:
-    """Whether completions keep up with arrivals in the second half of the arrival window.
-
-    ``done_s`` is NaN where nothing completed. Few arrivals make the answer noisy: with n of them the
-    share completed varies by about 1/√n.
-    """
-    end_s = scheduled_s[-1]
-    arrived = np.sum(scheduled_s > end_s / 2)
-    completed = np.sum((done_s > end_s / 2) & (done_s <= end_s))
-    return bool(completed >= _SUSTAINED * arrived)
 
 
 def _idle_e2e_s(context: SweepContext, seed: int) -> float:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import numpy as np
-import pytest
-
-from rbx.sweep.capacity import is_sustained, measure_capacity
+from rbx.sweep.capacity import measure_capacity
 from tests.sweep.scenes import small_context
 from tests.sweep.test_simulate import SHORTEST, run
 
@@ -32,9 +29,3 @@ def test_chance_at_low_rates_does_not_end_the_search() -> None:
     # At two requests a second an arrival window of two minutes sees swings of several per cent.
     rates = [measure_capacity(small_context(), seed=seed).rate_per_s for seed in range(5)]
     assert max(rates) < 1.1 * min(rates)
-
-
-@pytest.mark.parametrize(("service_s", "expected"), [(0.1, True), (100.0, False)])
-def test_sustained_means_completing_what_arrives(service_s: float, expected: bool) -> None:
-    scheduled_s = np.linspace(0.0, 100.0, 1000)
-    assert is_sustained(scheduled_s, scheduled_s + service_s) is expected

@@ -11,14 +11,17 @@ from matplotlib.figure import Figure
 from rbx.report.analysis import Analysis, PointResult
 from rbx.report.figures.drawing import Drawing, finish
 from rbx.report.figures.style import (
+    PAPER,
     WIDTH_IN,
     colour,
     family_words,
     foot,
+    hollow_key,
     log_where_wide,
     marker,
     styled,
 )
+from rbx.report.requests import Floats
 
 _PANELS = (("e2e_s", "Mean end-to-end latency, seconds"), ("ttft_s", "Mean time to first token, seconds"))
 
@@ -40,7 +43,7 @@ def draw_load(analysis: Analysis) -> Iterator[Drawing]:
         foot(
             figure,
             analysis,
-            "Completed requests. Thick: fastest policy of a family.",
+            f"Completed requests. Thick: fastest policy of a family.{hollow_key(analysis.results)}",
             results=analysis.results,
             intervals="Bands",
         )
@@ -49,7 +52,7 @@ def draw_load(analysis: Analysis) -> Iterator[Drawing]:
             name="latency-load",
             title="Latency under load",
             alt="Mean end-to-end latency and mean time to first token against the arrival rate, one line "
-            "a policy, coloured by family.",
+            "a policy, coloured by family; markers are hollow where a policy does not keep up with arrivals.",
         )
 
 
@@ -75,9 +78,27 @@ def _panel(axes: Axes, analysis: Analysis, metric: str) -> None:
             zorder=3 if leads else 2,
             label=family_words(family) if leads else None,
         )
+        _hollow(axes, rate, results, metric, 4.5 if leads else 2.5)
         if leads:
             low, high = [i.low for i in intervals], [i.high for i in intervals]
             axes.fill_between(rate, low, high, color=colour(family), alpha=0.18, lw=0, zorder=1)
+
+
+def _hollow(axes: Axes, rate: Floats, results: list[PointResult], metric: str, size: float) -> None:
+    """Hollow markers over the points of one line that do not keep up with their arrivals."""
+    behind = [index for index, result in enumerate(results) if result.point.is_overloaded]
+    family = results[0].point.family
+    axes.plot(
+        rate[behind],
+        [results[index].means[metric].value for index in behind],
+        ls="",
+        marker=marker(family),
+        markersize=size,
+        markerfacecolor=PAPER,
+        markeredgecolor=colour(family),
+        markeredgewidth=1.1 if size > 3 else 0.6,
+        zorder=4 if size > 3 else 2.5,
+    )
 
 
 def _best_of_family(lines: dict[str, list[PointResult]]) -> dict[str, str]:

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from rbx.report.analysis import Analysis, RateResult
 from rbx.report.figures.drawing import Drawing, finish
-from rbx.report.figures.style import WIDTH_IN, foot, rate_words, short_label, styled
+from rbx.report.figures.style import PAPER, WIDTH_IN, foot, hollow_key, rate_words, short_label, styled
 from rbx.report.point import Point
 from rbx.report.requests import Floats
 
@@ -39,12 +39,13 @@ def draw_radar(analysis: Analysis) -> Iterator[Drawing]:
             axes: Any = figure.add_subplot(1, len(rates), column + 1, projection="polar")
             _panel(axes, rate, chosen)
         figure.subplots_adjust(left=0.06, right=0.94, top=0.80, bottom=0.28, wspace=0.4)
+        drawn = [result for rate in rates for result in rate.results if result.point.label in chosen]
         handles, names = figure.axes[0].get_legend_handles_labels()
         figure.legend(handles, names, loc="lower center", ncols=3, fontsize=8, bbox_to_anchor=(0.5, 0.085))
         foot(
             figure,
             analysis,
-            "Outer ring: best of those drawn; half-way in: twice its cost or time.",
+            f"Outer ring: best of those drawn; half-way in: twice its cost or time.{hollow_key(drawn)}",
             results=analysis.results,
             labels=True,
         )
@@ -97,6 +98,8 @@ def _panel(axes: Any, rate: RateResult, chosen: dict[str, str]) -> None:
         hue, dash = _LINES[order.index(point.label)]
         ring = np.append(row, row[0])
         axes.plot(np.append(angle, 0.0), ring, color=hue, ls=dash, lw=1.6, label=chosen[point.label])
+        if point.is_overloaded:
+            axes.plot(angle[2:], row[2:], "o", ms=4, mfc=PAPER, mec=hue, mew=1.1, ls="", zorder=4)
     axes.set_theta_offset(np.pi / 2)
     axes.set_theta_direction(-1)
     axes.set_xticks(angle, _AXES, fontsize=7.5)

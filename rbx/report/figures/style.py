@@ -19,6 +19,7 @@ from matplotlib.ticker import LogLocator, NullLocator
 
 from rbx.report.analysis import Analysis, PointResult
 from rbx.report.bootstrap import LEVEL
+from rbx.report.keeping_up import OVERLOADED_WORDS
 from rbx.report.plain_text import printable
 from rbx.report.point import Point
 
@@ -90,6 +91,17 @@ def colour(family: str) -> str:
 def marker(family: str) -> str:
     """Marker of a policy family: shape tells what colour can't."""
     return _FAMILY_MARKERS.get(family, "P")
+
+
+def face(point: Point) -> str:
+    """Fill of a point's marker: hollow where the policy does not keep up with its arrivals."""
+    return PAPER if point.is_overloaded else colour(point.family)
+
+
+def hollow_key(results: Sequence[PointResult]) -> str:
+    """What a hollow marker says, where one is drawn."""
+    overloaded = any(result.point.is_overloaded for result in results)
+    return f" Hollow: {OVERLOADED_WORDS}." if overloaded else ""
 
 
 def family_words(family: str) -> str:

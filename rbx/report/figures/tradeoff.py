@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.text import Text
 
 from rbx.report.analysis import Analysis, PointResult, RateResult
@@ -18,8 +19,10 @@ from rbx.report.figures.style import (
     PAPER,
     WIDTH_IN,
     colour,
+    face,
     family_words,
     foot,
+    hollow_key,
     log_where_wide,
     marker,
     rate_words,
@@ -60,7 +63,14 @@ def _draw(analysis: Analysis, rate: RateResult, shown: list[PointResult], name: 
     blocked = _reference_lines(axes, rate)
     axes.set_xlabel("mean end-to-end latency, seconds (left is better)")
     axes.set_ylabel("mean quality (up is better)")
-    axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=6, fontsize=8, handletextpad=0.3)
+    axes.legend(
+        handles=_keys(shown),
+        loc="lower center",
+        bbox_to_anchor=(0.5, 1.0),
+        ncols=6,
+        fontsize=8,
+        handletextpad=0.3,
+    )
     points = [(r.means["e2e_s"].value, r.means["quality"].value) for r in shown]
     wanted = [r for r in shown if r.point.label in frontier.non_dominated or r is rate.baseline]
     named = [(r.means["e2e_s"].value, r.means["quality"].value, short_label(r.point)) for r in wanted]
@@ -68,24 +78,24 @@ def _draw(analysis: Analysis, rate: RateResult, shown: list[PointResult], name: 
     foot(
         figure,
         analysis,
-        "Latency of completed, quality of scored requests.",
+        f"Latency of completed, quality of scored requests.{hollow_key(shown)}",
         results=shown,
         intervals="Bars",
         labels=True,
     )
     where = rate_words(rate.rate_per_s, rate.load)
     front_words = ", ".join(frontier.non_dominated)
+    behind = ", ".join(result.point.label for result in shown if result.point.is_overloaded)
     return finish(
         figure,
         name=name,
         title=f"Quality and latency at {where}",
         alt=f"Mean quality against mean latency of {len(shown)} policies at {where}. "
-        f"Not dominated: {front_words}.",
+        f"Not dominated: {front_words}." + (f" Not keeping up with arrivals: {behind}." if behind else ""),
     )
 
 
 def _scatter(axes: Axes, shown: list[PointResult]) -> None:
-    named: set[str] = set()
     for result in shown:
         family = result.point.family
         x, y = result.means["e2e_s"], result.means["quality"]
@@ -99,13 +109,20 @@ def _scatter(axes: Axes, shown: list[PointResult]) -> None:
             ecolor=colour(family),
             elinewidth=0.7,
             markersize=6,
-            markeredgecolor=PAPER,
-            markeredgewidth=0.7,
+            markerfacecolor=face(result.point),
+            markeredgecolor=colour(family) if result.point.is_overloaded else PAPER,
+            markeredgewidth=1.1 if result.point.is_overloaded else 0.7,
             alpha=0.95,
             zorder=3,
-            label=None if family in named else family_words(family),
         )
-        named.add(family)
+
+
+def _keys(shown: list[PointResult]) -> list[Line2D]:
+    """A filled marker a family, whether or not a point of it is drawn hollow."""
+    return [
+        Line2D([], [], ls="", marker=marker(family), ms=6, color=colour(family), label=family_words(family))
+        for family in dict.fromkeys(result.point.family for result in shown)
+    ]
 
 
 def _reference_lines(axes: Axes, rate: RateResult) -> list[Text]:
