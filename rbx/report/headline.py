@@ -81,7 +81,6 @@ def _wins(analysis: Analysis) -> Iterable[str]:
         yield "No comparison: the sweep lacks RouteBalance cells, or policies to compare them with."
         return
     passthrough = [(r, d) for r, d in found if d.baseline.family == "passthrough"]
-    yield from _overload("passthrough" if passthrough else "other", passthrough or found)
     for plane in PLANES:
         for words, group in (("passthrough", passthrough), ("all other", found)):
             mine = [(r, d) for r, d in group if d.plane is plane]
@@ -89,9 +88,12 @@ def _wins(analysis: Analysis) -> Iterable[str]:
                 yield _tally(plane, words, mine)
 
 
-def _overload(words: str, found: list[tuple[RateResult, Duel]]) -> Iterable[str]:
+def _overload(analysis: Analysis) -> Iterable[str]:
     """How many of the compared points do not keep up: leads over those grow with the length of the run."""
-    points = _compared(found)
+    found = [(rate, duel) for rate in analysis.rates for duel in rate.duels]
+    passthrough = [(r, d) for r, d in found if d.baseline.family == "passthrough"]
+    words = "passthrough" if passthrough else "other"
+    points = _compared(passthrough or found)
     others = [point for point in points if not point.is_fused]
     behind = sum(point.is_overloaded for point in others)
     fused = [point for point in points if point.is_fused]
@@ -122,7 +124,7 @@ def _tally(plane: Plane, words: str, mine: list[tuple[RateResult, Duel]]) -> str
     leads = [(r, d, d.at_quality_kept_up) for r, d in won if d.at_quality_kept_up is not None]
     leads = [lead for lead in leads if lead[2].saving.value >= 0]
     if not leads:
-        return f"{sentence}; none by a cell that keeps up over one that keeps up, so no saving is named."
+        return f"{sentence}; none where both keep up, so no saving is named."
     rate, duel, best = max(leads, key=lambda lead: _relative(plane, lead[1], lead[2]))
     share = _relative(plane, duel, best)
     among = " where both keep up," if any(p.is_overloaded for p in _compared(mine)) else ""
@@ -193,6 +195,7 @@ def _warnings(analysis: Analysis) -> Iterable[str]:
         )
     if sweep.unmatched:
         yield f"{sweep.unmatched:,} completed requests have no score and are left out of quality means."
+    yield from _overload(analysis)
     fallback = [r.point.label for r in analysis.results if r.point.metrics.fallback_share > 0]
     if fallback:
         names = ", ".join(dict.fromkeys(fallback))

@@ -34,8 +34,8 @@ def keeps_up(requests: Requests) -> bool | None:
         return None
     if is_sustained(scheduled_s, np.where(ok, requests.done_s, np.nan)):
         return True
-    decode_s = (requests.done_s - requests.first_token_s)[ok]
-    filled = len(decode_s) > 0 and scheduled_s.max() >= FILLED_AFTER_DECODES * float(np.mean(decode_s))
+    decode_s = (requests.done_s - requests.first_token_s)[ok & np.isfinite(requests.first_token_s)]
+    filled = len(decode_s) > 0 and scheduled_s.max() >= FILLED_AFTER_DECODES * float(decode_s.mean())
     if filled or not is_sustained(scheduled_s, np.where(ok, requests.first_token_s, np.nan)):
         return False
     return None

@@ -38,14 +38,18 @@ def draw_radar(analysis: Analysis) -> Iterator[Drawing]:
         for column, rate in enumerate(rates):
             axes: Any = figure.add_subplot(1, len(rates), column + 1, projection="polar")
             _panel(axes, rate, chosen)
-        figure.subplots_adjust(left=0.06, right=0.94, top=0.80, bottom=0.28, wspace=0.4)
         drawn = [result for rate in rates for result in rate.results if result.point.label in chosen]
+        key = hollow_key(drawn)
+        lift = 0.045 if key else 0.0  # room for one more line at the foot
+        figure.subplots_adjust(left=0.06, right=0.94, top=0.80, bottom=0.28 + lift, wspace=0.4)
         handles, names = figure.axes[0].get_legend_handles_labels()
-        figure.legend(handles, names, loc="lower center", ncols=3, fontsize=8, bbox_to_anchor=(0.5, 0.085))
+        figure.legend(
+            handles, names, loc="lower center", ncols=3, fontsize=8, bbox_to_anchor=(0.5, 0.085 + lift)
+        )
         foot(
             figure,
             analysis,
-            f"Outer ring: best of those drawn; half-way in: twice its cost or time.{hollow_key(drawn)}",
+            f"Outer ring: best of those drawn; half-way in: twice its cost or time.{key}",
             results=analysis.results,
             labels=True,
         )
