@@ -1,7 +1,8 @@
 """One batch, as vLLM V1's scheduler forms it: running requests first, then waiting ones.
 
 Decoding requests are handled as one group, because their order matters only when a block is missing
-(vLLM 0.32 ``Scheduler.schedule``; first come first served, no prefix cache, no speculation).
+(vLLM 0.32 ``Scheduler.schedule``; first come first served, no speculation). A prefix-cache hit
+spares its tokens but takes its blocks as if nobody else held them.
 """
 
 from __future__ import annotations
@@ -167,9 +168,11 @@ def _admit(state: EngineState, i: int, batch: int, now_s: float) -> None:
     budget -= counts[i, inst.AHEAD_PREFILL_TOKENS]
     while counts[i, inst.WAITING] > 0:
         slot = counts[i, inst.WAITING_HEAD]
-        needed = slots[slot, req.PROMPT_TOKENS] + slots[slot, req.KEPT]
+        known = slots[slot, req.PROMPT_TOKENS] + slots[slot, req.KEPT]
+        cached = slots[slot, req.CACHED]
+        needed = known - cached
         tokens = min(needed, budget)
-        gate = needed if counts[i, inst.RESERVE] else tokens
+        gate = known if counts[i, inst.RESERVE] else cached + tokens
         if (
             counts[i, inst.RUNNING] >= counts[i, inst.MAX_SEQS]
             or (not counts[i, inst.CHUNKED] and needed > budget)
@@ -182,11 +185,11 @@ def _admit(state: EngineState, i: int, batch: int, now_s: float) -> None:
         remove_after(state, i, -1, slot)
         state.running[i, counts[i, inst.RUNNING]] = slot
         counts[i, inst.RUNNING] += 1
-        counts[i, inst.FREE_BLOCKS] -= (tokens + block_size - 1) // block_size
+        counts[i, inst.FREE_BLOCKS] -= (cached + tokens + block_size - 1) // block_size
         if np.isnan(state.slot_times[slot, req.SCHEDULED_S]):
             state.slot_times[slot, req.SCHEDULED_S] = now_s
         slots[slot, req.STATUS] = req.PREFILLING
-        slots[slot, req.COMPUTED] = 0
+        slots[slot, req.COMPUTED] = cached
         _add_prefill(state, i, batch, slot, tokens)
         budget -= tokens
 

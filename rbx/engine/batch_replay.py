@@ -16,6 +16,7 @@ import numpy as np
 
 from rbx.compiled import njit
 from rbx.engine import instance_columns as inst
+from rbx.engine import request_columns as req
 from rbx.engine.batch_formation import form_batch
 from rbx.engine.delivery import end_step
 from rbx.engine.queues import next_arrival_s, receive
@@ -39,6 +40,29 @@ def drain_all(state: EngineState, clock_s: float) -> float:
             clock_s = max(clock_s, state.times[i, inst.LAST_DONE_S])
     advance_all(state, clock_s)
     return clock_s
+
+
+@njit(cache=True)
+def run_to_first_token(state: EngineState, i: int, slot: int, until_s: float, last_step: int) -> None:
+    """Run instance ``i`` until request ``slot`` has its first token.
+
+    Gives up before the first step that ends after ``until_s``, and once a step beyond number
+    ``last_step`` has started.
+    """
+    counts, times, slot_times = state.counts, state.times, state.slot_times
+    while np.isnan(slot_times[slot, req.FIRST_TOKEN_S]) and counts[i, inst.STARTED] <= last_step:
+        if counts[i, inst.STEPPING]:
+            _leap(state, i, until_s)
+            if times[i, inst.END_S] > until_s:
+                return
+            end_step(state, i)
+        else:
+            now_s = times[i, inst.FORM_S]
+            if now_s == np.inf:
+                now_s = next_arrival_s(state, i)
+            if now_s >= until_s:
+                return
+            _cross_boundary(state, i, now_s)
 
 
 @njit(cache=True)

@@ -18,8 +18,9 @@ KEPT = 8  # output tokens delivered before it was last admitted
 TOKEN_BATCH = 9  # batch that computes its first token since it was last admitted, NEVER before
 LAST_BATCH = 10  # batch that computes its last token; valid with TOKEN_BATCH
 PREEMPTIONS = 11
+CACHED = 12  # leading tokens that the prefix cache holds whenever it is admitted; 0 in the simulator
 
-N_SLOTS = 12
+N_SLOTS = 13
 
 AT_S = 0
 SCHEDULED_S = 1

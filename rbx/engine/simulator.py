@@ -127,6 +127,11 @@ class EngineSim:
         return PoolTelemetry(stamp_s, *snapshot(self._state, self._clock_s))
 
     @property
+    def state(self) -> EngineState:
+        """The arrays themselves, for exact snapshots; whoever writes into them breaks the simulation."""
+        return self._state
+
+    @property
     def first_scheduled_s(self) -> Floats:
         """When the first batch with the request was formed, (submitted,); NaN until then."""
         return self._results(self._state.slot_times, req.SCHEDULED_S)

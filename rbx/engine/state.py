@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from rbx.config.pool import Tier
+from rbx.config.pool import EngineLimits, Tier
 from rbx.engine import instance_columns as inst
 from rbx.engine import request_columns as req
 
@@ -33,7 +33,7 @@ class EngineState(NamedTuple):
         counts = np.zeros((n, inst.N_COUNTS), dtype=np.int64)
         times = np.zeros((n, inst.N_TIMES))
         for row, tier in enumerate(tiers):
-            _pack_limits(counts[row], tier)
+            pack_limits(counts[row], tier.limits)
             times[row, : inst.B3_S + 1] = _coefficients(tier)
         queues = (inst.PENDING_HEAD, inst.PENDING_TAIL, inst.WAITING_HEAD, inst.WAITING_TAIL, inst.PARTIAL)
         counts[:, queues] = -1
@@ -51,8 +51,8 @@ class EngineState(NamedTuple):
         )
 
 
-def _pack_limits(row: Ints, tier: Tier) -> None:
-    limits = tier.limits
+def pack_limits(row: Ints, limits: EngineLimits) -> None:
+    """Write the limits of an instance into its row of ``EngineState.counts``."""
     row[inst.MAX_SEQS] = limits.max_num_seqs
     row[inst.TOKEN_BUDGET] = limits.max_num_batched_tokens
     row[inst.MAX_MODEL_LEN] = limits.max_model_len

@@ -1,0 +1,55 @@
+"""How many tokens each request will give in all, as far as anyone can tell."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rbx.compiled import njit
+from rbx.engine import snapshot_columns as snap
+from rbx.errors import BundleError
+from rbx.heads.bea.survival import SurvivalTable
+
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class LengthRule:
+    """Survivors' median; else max(predicted + reserve, generated + 1); else half the cap.
+
+    ``survival`` belongs to the instance's model. Every guess lies above what is generated and within
+    the cap. Raises ``BundleError`` for a negative reserve.
+    """
+
+    survival: SurvivalTable | None = None
+    reserve_tokens: int = 0
+
+    def __post_init__(self) -> None:
+        if self.reserve_tokens < 0:
+            raise BundleError(f"reserve_tokens is {self.reserve_tokens}; it can't be negative")
+
+    @cached_property
+    def tables(self) -> tuple[Ints, Ints]:
+        """Edges and medians of the survival table; a table without columns stands for none."""
+        if self.survival is None:
+            return np.zeros(0, dtype=np.int64), np.zeros((1, 0), dtype=np.int64)
+        return self.survival.edges, self.survival.medians
+
+
+@njit(cache=True)
+def total_tokens(row: Ints, edges: Ints, medians: Ints, reserve_tokens: int) -> tuple[int, bool]:
+    """Guessed output in all of one row of a snapshot's requests, and whether half the cap had to do."""
+    generated, cap = row[snap.GENERATED], row[snap.CAP]
+    guess, unknown = 0, False
+    if generated < medians.shape[1]:
+        b = 0
+        while b < len(edges) and row[snap.PROMPT] > edges[b]:
+            b += 1
+        guess = medians[b, generated]
+    if guess == 0:
+        unknown = row[snap.PREDICTED] == 0
+        guess = cap // 2 if unknown else row[snap.PREDICTED] + reserve_tokens
+    return min(max(guess, generated + 1), cap), unknown
