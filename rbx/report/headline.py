@@ -127,7 +127,10 @@ def _tally(plane: Plane, words: str, mine: list[tuple[RateResult, Duel]]) -> str
         return f"{sentence}; none where both keep up, so no saving is named."
     rate, duel, best = max(leads, key=lambda lead: _relative(plane, lead[1], lead[2]))
     share = _relative(plane, duel, best)
-    among = " where both keep up," if any(p.is_overloaded for p in _compared(mine)) else ""
+    among = ""
+    if any(point.is_overloaded for point in _compared(mine)):
+        both = duel.baseline.keeps_up and best.point.keeps_up
+        among = " where both keep up," if both else " where neither is known to fall behind,"
     quality = _with_interval(None, change(best.quality_gain, score, lower_is_better=False))
     return (
         f"{sentence}. Widest{among} at λ = {rate.rate_per_s:g} against {duel.baseline.label}: "
