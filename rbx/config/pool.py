@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
 from rbx.config.base import Loaded, NonNegativeFloat, PositiveFloat, PositiveInt, StrictModel, digest, load
+from rbx.config.unmodelled import refuse_unmodelled
 
 
 class StepTime(StrictModel):
@@ -31,7 +32,10 @@ class StepTime(StrictModel):
 
 
 class EngineLimits(StrictModel):
-    """The vLLM settings that decide how a step is formed."""
+    """The vLLM settings that decide how a step is formed.
+
+    ``kv_blocks`` are the blocks that hold tokens: vLLM's ``num_gpu_blocks`` less its null block.
+    """
 
     max_num_seqs: PositiveInt = 256
     max_num_batched_tokens: PositiveInt = 2048
@@ -41,6 +45,13 @@ class EngineLimits(StrictModel):
     chunked_prefill: bool = True
     async_scheduling: bool = True
     reserve_full_prompt: bool = True
+
+    @model_validator(mode="before")
+    @classmethod
+    def _modelled(cls, data: Any) -> Any:
+        if isinstance(data, dict):
+            refuse_unmodelled(data)
+        return data
 
     @model_validator(mode="after")
     def _consistent(self) -> EngineLimits:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import os
+from dataclasses import fields
 
 import pytest
 from pydantic import ValidationError
 
 from rbx.config.pool import EngineLimits
+from rbx.config.unmodelled import UNMODELLED
 
 pytest.importorskip("vllm", reason="vLLM is not installed here; `make test-vllm` installs its CPU build")
+
+from vllm.engine.arg_utils import EngineArgs
 
 from tests.vllm.truth import Tally, difference, scene, serve_with_vllm, tally
 from tests.vllm.virtual_core import configuration
@@ -90,3 +94,19 @@ def test_what_the_engine_leaves_out_is_off_in_a_server_as_it_comes() -> None:
     assert scheduling.long_prefill_token_threshold == scheduling.watermark == 0
     for feature in ("speculative_config", "lora_config", "kv_transfer_config", "ec_transfer_config"):
         assert getattr(config, feature) is None
+
+
+def test_every_scheduler_setting_of_vllm_is_modelled_refused_or_without_effect_on_batches() -> None:
+    modelled = {"max_num_seqs", "max_num_batched_tokens", "enable_chunked_prefill", "async_scheduling"}
+    modelled |= {"scheduler_reserve_full_isl"}
+    of_the_model = {"runner_type", "is_multimodal_model", "disable_hybrid_kv_cache_manager"}
+    of_encoders = {"max_num_encoder_input_tokens", "encoder_cache_size"}
+    of_the_stream = {"stream_interval"}
+    known = modelled | UNMODELLED.keys() | of_the_model | of_encoders | of_the_stream
+    assert {setting.name for setting in fields(configuration().scheduler_config)} <= known
+
+
+def test_the_settings_refused_are_settings_of_vllm() -> None:
+    options = {option.name for option in fields(EngineArgs)}
+    internal = {"policy", "num_gpu_blocks", "max_num_scheduled_tokens"}
+    assert UNMODELLED.keys() - internal <= options

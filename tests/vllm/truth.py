@@ -14,7 +14,8 @@ from rbx.engine.simulator import EngineSim
 from tests.engine.oracle import Request as PlainRequest
 from tests.engine.scenes import Workload, random_tier, random_workload, tier
 from tests.vllm.formations import RecordedInstance, first_difference
-from tests.vllm.virtual_core import Sequence, VirtualCore
+from tests.vllm.virtual_core import VirtualCore
+from tests.vllm.virtual_executor import Sequence
 
 EVERY_SERVER_SCENE = 25  # scenes of a server's usual size cost a second each, small ones 0.05 s
 RESULTS = ("first_scheduled_s", "first_token_s", "done_s", "preemptions")

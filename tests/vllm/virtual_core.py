@@ -1,8 +1,7 @@
 """vLLM's engine core in virtual time: its schedulers and both of its loops run as installed.
 
 ``EngineCore.step`` and ``EngineCore.step_with_batch_queue`` are inherited, as is the choice of the
-scheduler class and of the number of batches in flight. The executor below stands where the model is: a
-batch takes the time of the tier's step-time model, and a future waits by moving the clock.
+scheduler class and of the number of batches in flight. ``VirtualExecutor`` stands where the model is.
 """
 
 from __future__ import annotations
@@ -14,7 +13,6 @@ import queue
 import tempfile
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -28,14 +26,14 @@ from vllm.v1.core.kv_cache_utils import get_request_block_hasher, init_none_hash
 from vllm.v1.core.sched.output import SchedulerOutput
 from vllm.v1.engine.core import EngineCore
 from vllm.v1.kv_cache_interface import FullAttentionSpec, KVCacheConfig, KVCacheGroupSpec
-from vllm.v1.outputs import EMPTY_MODEL_RUNNER_OUTPUT, ModelRunnerOutput
 from vllm.v1.request import Request
 from vllm.v1.structured_output import StructuredOutputManager
 
-from rbx.config.pool import StepTime, Tier
+from rbx.config.pool import Tier
 from tests.vllm.formations import Formation
+from tests.vllm.virtual_executor import STOP, TOKEN, Sequence, VirtualExecutor
 
-TOKEN, STOP, FIRST_PROMPT = 7, 2, 100
+FIRST_PROMPT = 100
 MODEL = {
     "architectures": ["LlamaForCausalLM"],
     "model_type": "llama",
@@ -77,113 +75,6 @@ def configuration_of(tier: Tier) -> VllmConfig:
     scheduling.verify_max_model_len(limits.max_model_len)
     config.scheduler_config = scheduling
     return config
-
-
-@dataclass(eq=False)
-class Sequence:
-    """A request as the made-up model knows it."""
-
-    slot: int
-    at_s: float
-    prompt: int
-    output: int
-    max_tokens: int  # the answer stops by itself before it, or with it
-    sampled: int = 0
-    received: int = 0  # tokens that reached the client
-    decoding: bool = False
-    preemptions: int = 0
-    first_scheduled_s: float = math.nan
-    first_token_s: float = math.nan
-    done_s: float = math.nan
-
-
-@dataclass
-class Step:
-    """A batch on the device; waiting for it moves the clock to its end."""
-
-    executor: VirtualExecutor
-    end_s: float
-    output: ModelRunnerOutput
-    composition: tuple[int, int, int, int] = (0, 0, 0, 0)  # decodes, their context, prefill tokens and work
-    start_s: float = math.nan
-
-    def result(self) -> ModelRunnerOutput:
-        self.executor.now_s = max(self.executor.now_s, self.end_s)
-        return self.output
-
-
-@dataclass
-class VirtualExecutor:
-    """Runs batches one after the other, in the order in which they come."""
-
-    step_time: StepTime
-    sequences: list[Sequence]
-    now_s: float = 0.0
-    free_s: float = 0.0
-    steps: list[Step] = field(default_factory=list)
-    last: Step | None = None
-
-    def execute_model(self, batch: SchedulerOutput, non_block: bool = False) -> Step:
-        if not batch.num_scheduled_tokens:
-            self.last = Step(self, self.now_s, EMPTY_MODEL_RUNNER_OUTPUT)
-            return self.last
-        computed = self._computed_before(batch)
-        decodes = context = prefill_tokens = work = 0
-        sampled: list[list[int]] = []
-        for name, tokens in batch.num_scheduled_tokens.items():
-            sequence, held = self.sequences[int(name)], computed[name]
-            if sequence.decoding:
-                decodes, context = decodes + 1, context + held
-            else:
-                prefill_tokens, work = prefill_tokens + tokens, work + _prefill_work(tokens, held)
-            sampled.append(self._sample(sequence, held + tokens))
-        composition = (decodes, context, prefill_tokens, work)
-        start_s = max(self.now_s, self.free_s)
-        self.free_s = start_s + self._seconds(*composition)
-        names = list(batch.num_scheduled_tokens)
-        output = ModelRunnerOutput(names, {name: k for k, name in enumerate(names)}, sampled)
-        self.last = Step(self, self.free_s, output, composition, start_s)
-        self.steps.append(self.last)
-        return self.last
-
-    def sample_tokens(self, grammar: None, non_block: bool = False) -> Step:
-        assert grammar is None
-        assert self.last is not None
-        return self.last
-
-    def _computed_before(self, batch: SchedulerOutput) -> dict[str, int]:
-        """Tokens of each request in earlier batches; requests (re)admitted now start their prefill."""
-        cached = batch.scheduled_cached_reqs
-        computed = dict(zip(cached.req_ids, cached.num_computed_tokens, strict=True))
-        for name in cached.resumed_req_ids:
-            self.sequences[int(name)].decoding = False
-        for new in batch.scheduled_new_reqs:
-            self.sequences[int(new.req_id)].decoding = False
-            computed[new.req_id] = new.num_computed_tokens
-        return computed
-
-    def _sample(self, sequence: Sequence, computed: int) -> list[int]:
-        """The next token if everything known is computed, as a model runner does; else nothing."""
-        if computed < sequence.prompt + sequence.sampled:
-            return []
-        sequence.decoding = True
-        sequence.sampled += 1
-        ends = sequence.sampled == sequence.output and sequence.output < sequence.max_tokens
-        return [STOP if ends else TOKEN]
-
-    def _seconds(self, decodes: int, context: int, prefill_tokens: int, work: int) -> float:
-        model = self.step_time
-        return (
-            model.b0_s
-            + model.b1_s_per_token * (decodes + prefill_tokens)
-            + model.b2_s_per_context_token * context
-            + model.b3_s_per_attention_unit * work
-        )
-
-
-def _prefill_work(tokens: int, context: int) -> int:
-    """Pairs of a computed token and a token it attends to, counted one row at a time."""
-    return sum(range(context + 1, context + tokens + 1))
 
 
 class VirtualCore(EngineCore):  # type: ignore[misc]
