@@ -35,7 +35,7 @@ def test_every_batch_is_the_one_that_vllm_forms(asynchronous: bool, block: int) 
         assert found is None, f"scene {seed}, asynchronous={asynchronous}: {found}"
         seen.add(tally(case, core))
     assert seen.scenes == len(range(block, SCENES // 2, BLOCKS)) > 0
-    assert min(seen.chunks, seen.preemptions, seen.held_back) > seen.scenes, f"too tame: {seen}"
+    assert min(seen.chunks, seen.preemptions, seen.held_back) > seen.scenes // 10, f"too tame: {seen}"
     assert (seen.steps_for_nothing > seen.scenes) == asynchronous, f"too tame: {seen}"
 
 
