@@ -8,14 +8,30 @@ the digest of all sources of this package (and of numba's version): other source
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any, TypeVar
 
 import numba
 from numba import config, njit
 
 from rbx.cache_home import cache_home
 
-__all__ = ["njit"]
+__all__ = ["bare_njit", "njit"]
+
+_Kernel = TypeVar("_Kernel", bound=Callable[..., Any])
+
+
+def bare_njit(kernel: _Kernel) -> _Kernel:
+    """``njit(cache=True)`` for kernels that create no array: arrays passed on are not reference-counted.
+
+    A state of several arrays that goes through a call costs an atomic count up and down for each, more
+    than the work of a small kernel. numba refuses to compile one that allocates.
+    """
+    # numba's stubs leave the option out.
+    options: dict[str, Any] = {"cache": True, "_nrt": False}
+    compiled: _Kernel = njit(**options)(kernel)
+    return compiled
 
 
 def sources_digest(package: Path) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from rbx.compiled import njit
+from rbx.compiled import bare_njit
 from rbx.engine import instance_columns as inst
 from rbx.engine import request_columns as req
 from rbx.engine.queues import push_front, remove_after
@@ -17,7 +17,7 @@ from rbx.engine.state import EngineState
 from rbx.engine.step_time import prefill_work
 
 
-@njit(cache=True)
+@bare_njit
 def form_batch(state: EngineState, i: int, now_s: float) -> None:
     """Form the next batch of instance ``i`` into its AHEAD columns; FORMED stays if it is empty."""
     counts = state.counts
@@ -40,7 +40,7 @@ def form_batch(state: EngineState, i: int, now_s: float) -> None:
         counts[i, inst.FORMED] = batch
 
 
-@njit(cache=True)
+@bare_njit
 def phase(state: EngineState, i: int, slot: int) -> int:
     """Batch number, mod block size, for which a decoding request needs one more block."""
     slots = state.slots
@@ -48,7 +48,7 @@ def phase(state: EngineState, i: int, slot: int) -> int:
     return int((1 + slots[slot, req.TOKEN_BATCH] - known) % state.counts[i, inst.BLOCK_SIZE])
 
 
-@njit(cache=True)
+@bare_njit
 def computed_tokens(state: EngineState, slot: int, batch: int) -> int:
     """Tokens of a running request in the batches up to ``batch``."""
     slots = state.slots
@@ -60,7 +60,7 @@ def computed_tokens(state: EngineState, slot: int, batch: int) -> int:
     return int(known + batch - slots[slot, req.TOKEN_BATCH])
 
 
-@njit(cache=True)
+@bare_njit
 def release(state: EngineState, i: int, slot: int) -> None:
     """Free the blocks of a running request and take it out of the decode group, if it is in it."""
     counts = state.counts
@@ -71,7 +71,7 @@ def release(state: EngineState, i: int, slot: int) -> None:
         _drop_decode(state, i, slot)
 
 
-@njit(cache=True)
+@bare_njit
 def _drop_decode(state: EngineState, i: int, slot: int) -> None:
     counts = state.counts
     counts[i, inst.DECODES] -= 1
@@ -79,7 +79,7 @@ def _drop_decode(state: EngineState, i: int, slot: int) -> None:
     state.phases[i, phase(state, i, slot)] -= 1
 
 
-@njit(cache=True)
+@bare_njit
 def _leave_out_ending(state: EngineState, i: int, batch: int) -> None:
     """Asynchronous scheduling: a request known to end with the running step gets no further batch."""
     counts, slots, running = state.counts, state.slots, state.running
@@ -95,7 +95,7 @@ def _leave_out_ending(state: EngineState, i: int, batch: int) -> None:
     counts[i, inst.NEXT_ENDING] = following
 
 
-@njit(cache=True)
+@bare_njit
 def _allocate_decodes(state: EngineState, i: int, batch: int) -> bool:
     """Give decoding requests the blocks that this batch needs; True if a request was preempted for it."""
     counts, slots, running = state.counts, state.slots, state.running
@@ -117,7 +117,7 @@ def _allocate_decodes(state: EngineState, i: int, batch: int) -> bool:
     return True
 
 
-@njit(cache=True)
+@bare_njit
 def _preempt_last(state: EngineState, i: int) -> None:
     """Recompute later: the last running request loses its blocks and goes to the front of the queue.
 
@@ -141,7 +141,7 @@ def _preempt_last(state: EngineState, i: int) -> None:
     push_front(state, i, slot)
 
 
-@njit(cache=True)
+@bare_njit
 def _continue_partial(state: EngineState, i: int, batch: int) -> bool:
     """Next chunk of the partly prefilled request; False if it had to give way for want of blocks."""
     counts, slots = state.counts, state.slots
@@ -159,7 +159,7 @@ def _continue_partial(state: EngineState, i: int, batch: int) -> bool:
     return True
 
 
-@njit(cache=True)
+@bare_njit
 def _admit(state: EngineState, i: int, batch: int, now_s: float) -> None:
     """Let waiting requests in, first come first served, until one does not fit."""
     counts, slots = state.counts, state.slots
@@ -184,6 +184,7 @@ def _admit(state: EngineState, i: int, batch: int, now_s: float) -> None:
             return
         remove_after(state, i, -1, slot)
         state.running[i, counts[i, inst.RUNNING]] = slot
+        state.due[i, counts[i, inst.RUNNING]] = req.NEVER
         counts[i, inst.RUNNING] += 1
         counts[i, inst.FREE_BLOCKS] -= (cached + tokens + block_size - 1) // block_size
         if np.isnan(state.slot_times[slot, req.SCHEDULED_S]):
@@ -194,7 +195,7 @@ def _admit(state: EngineState, i: int, batch: int, now_s: float) -> None:
         budget -= tokens
 
 
-@njit(cache=True)
+@bare_njit
 def _add_prefill(state: EngineState, i: int, batch: int, slot: int, tokens: int) -> None:
     counts, slots = state.counts, state.slots
     computed = slots[slot, req.COMPUTED]
@@ -208,7 +209,7 @@ def _add_prefill(state: EngineState, i: int, batch: int, slot: int, tokens: int)
         counts[i, inst.PARTIAL] = slot
 
 
-@njit(cache=True)
+@bare_njit
 def _start_decoding(state: EngineState, i: int, batch: int, slot: int) -> None:
     """The prefill ends with ``batch``, which gives the next token; later batches decode the request."""
     counts, slots = state.counts, state.slots
@@ -220,6 +221,7 @@ def _start_decoding(state: EngineState, i: int, batch: int, slot: int) -> None:
     counts[i, inst.CONTEXT] += slots[slot, req.COMPUTED]
     state.phases[i, phase(state, i, slot)] += 1
     first = batch if np.isnan(state.slot_times[slot, req.FIRST_TOKEN_S]) else last
+    state.due[i, counts[i, inst.RUNNING] - 1] = first  # a prefill always stands last
     counts[i, inst.NEXT_DELIVERY] = min(counts[i, inst.NEXT_DELIVERY], first)
     if counts[i, inst.ASYNC] and slots[slot, req.BY_LENGTH]:
         counts[i, inst.NEXT_ENDING] = min(counts[i, inst.NEXT_ENDING], last + 1)

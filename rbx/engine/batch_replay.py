@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from rbx.compiled import njit
+from rbx.compiled import bare_njit
 from rbx.engine import instance_columns as inst
 from rbx.engine import request_columns as req
 from rbx.engine.batch_formation import form_batch
@@ -24,14 +24,14 @@ from rbx.engine.state import EngineState
 from rbx.engine.step_time import decode_run_s, decode_steps_within, step_s
 
 
-@njit(cache=True)
+@bare_njit
 def advance_all(state: EngineState, until_s: float) -> None:
     """Bring every instance to ``until_s``."""
     for i in range(len(state.counts)):
         _walk(state, i, until_s, False)
 
 
-@njit(cache=True)
+@bare_njit
 def drain_all(state: EngineState, clock_s: float) -> float:
     """Run until every submitted request is finished; returns the time of the last one, or the clock."""
     for i in range(len(state.counts)):
@@ -42,7 +42,7 @@ def drain_all(state: EngineState, clock_s: float) -> float:
     return clock_s
 
 
-@njit(cache=True)
+@bare_njit
 def run_to_first_token(state: EngineState, i: int, slot: int, until_s: float, last_step: int) -> None:
     """Run instance ``i`` until request ``slot`` has its first token.
 
@@ -65,7 +65,7 @@ def run_to_first_token(state: EngineState, i: int, slot: int, until_s: float, la
             _cross_boundary(state, i, now_s)
 
 
-@njit(cache=True)
+@bare_njit
 def _walk(state: EngineState, i: int, until_s: float, to_last_request: bool) -> None:
     counts, times = state.counts, state.times
     while not (to_last_request and counts[i, inst.FINISHED] == counts[i, inst.SUBMITTED]):
@@ -84,7 +84,7 @@ def _walk(state: EngineState, i: int, until_s: float, to_last_request: bool) -> 
     receive(state, i, until_s)
 
 
-@njit(cache=True)
+@bare_njit
 def _cross_boundary(state: EngineState, i: int, now_s: float) -> None:
     counts, times = state.counts, state.times
     receive(state, i, now_s)
@@ -101,7 +101,7 @@ def _cross_boundary(state: EngineState, i: int, now_s: float) -> None:
         form_batch(state, i, now_s)
 
 
-@njit(cache=True)
+@bare_njit
 def _start_step(state: EngineState, i: int, now_s: float) -> None:
     """Start the batch formed last; it prolongs the run if it is the same decodes, one token further.
 
@@ -124,7 +124,7 @@ def _start_step(state: EngineState, i: int, now_s: float) -> None:
     _price_step(state, i)
 
 
-@njit(cache=True)
+@bare_njit
 def _price_step(state: EngineState, i: int) -> None:
     """Set the end of the running step from the start of its run."""
     counts, times = state.counts, state.times
@@ -139,7 +139,7 @@ def _price_step(state: EngineState, i: int) -> None:
     times[i, inst.END_S] = times[i, inst.RUN_START_S] + length_s
 
 
-@njit(cache=True)
+@bare_njit
 def _leap(state: EngineState, i: int, until_s: float) -> None:
     """Pass over boundaries before ``until_s`` at which nothing happens but one more decode step each."""
     counts = state.counts
@@ -174,7 +174,7 @@ def _leap(state: EngineState, i: int, until_s: float) -> None:
     _price_step(state, i)
 
 
-@njit(cache=True)
+@bare_njit
 def _boundaries_before(state: EngineState, i: int, at_most: int, limit_s: float) -> int:
     """How many of the next ``at_most`` ends of steps of the run come before ``limit_s``."""
     counts, times = state.counts, state.times
@@ -187,7 +187,7 @@ def _boundaries_before(state: EngineState, i: int, at_most: int, limit_s: float)
     return int(within - walked + 1)
 
 
-@njit(cache=True)
+@bare_njit
 def _blocks_taken(state: EngineState, i: int, steps: int) -> int:
     """Blocks that the next ``steps`` batches of the present decodes need."""
     counts, phases = state.counts, state.phases
@@ -200,7 +200,7 @@ def _blocks_taken(state: EngineState, i: int, steps: int) -> int:
     return int(blocks)
 
 
-@njit(cache=True)
+@bare_njit
 def _steps_with_blocks(state: EngineState, i: int, at_most: int) -> int:
     """How many of the next ``at_most`` batches find their blocks; each sequence takes one per block size."""
     counts, phases = state.counts, state.phases

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from rbx.compiled import njit
+from rbx.compiled import bare_njit
 from rbx.engine import instance_columns as inst
 from rbx.engine import request_columns as req
 from rbx.engine.batch_formation import release
@@ -12,7 +12,7 @@ from rbx.engine.queues import count_waiting, remove_after
 from rbx.engine.state import EngineState
 
 
-@njit(cache=True)
+@bare_njit
 def end_step(state: EngineState, i: int) -> None:
     """Close the running step of instance ``i``; the next batch is due at the same moment."""
     counts, times = state.counts, state.times
@@ -24,30 +24,32 @@ def end_step(state: EngineState, i: int) -> None:
         _deliver_to_running(state, i)
 
 
-@njit(cache=True)
+@bare_njit
 def _deliver_to_running(state: EngineState, i: int) -> None:
-    counts, slots, running = state.counts, state.slots, state.running
+    counts, slots, running, due = state.counts, state.slots, state.running[i], state.due[i]
     batch, end_s = counts[i, inst.STARTED], state.times[i, inst.END_S]
     following = np.int64(req.NEVER)
     kept = 0
     for k in range(counts[i, inst.RUNNING]):
-        slot = running[i, k]
-        if slots[slot, req.STATUS] != req.PREFILLING:
-            if slots[slot, req.TOKEN_BATCH] == batch:
-                _note_first_token(state, slot, end_s)
-            if slots[slot, req.LAST_BATCH] == batch:
+        next_batch = due[k]
+        if next_batch == batch:
+            slot = running[k]
+            _note_first_token(state, slot, end_s)
+            next_batch = slots[slot, req.LAST_BATCH]
+            if next_batch == batch:
                 release(state, i, slot)
                 _finish(state, i, slot, end_s)
                 continue
-            token_batch = slots[slot, req.TOKEN_BATCH]
-            following = min(following, token_batch if token_batch > batch else slots[slot, req.LAST_BATCH])
-        running[i, kept] = slot
+        if kept < k:
+            running[kept] = running[k]
+        due[kept] = next_batch
+        following = min(following, next_batch)
         kept += 1
     counts[i, inst.RUNNING] = kept
     counts[i, inst.NEXT_DELIVERY] = following
 
 
-@njit(cache=True)
+@bare_njit
 def _deliver_to_preempted(state: EngineState, i: int) -> None:
     """Requests preempted while this step ran are at the front of the queue and still get its token."""
     counts, slots = state.counts, state.slots
@@ -69,13 +71,13 @@ def _deliver_to_preempted(state: EngineState, i: int) -> None:
     counts[i, inst.STALE] = 0
 
 
-@njit(cache=True)
+@bare_njit
 def _note_first_token(state: EngineState, slot: int, end_s: float) -> None:
     if np.isnan(state.slot_times[slot, req.FIRST_TOKEN_S]):
         state.slot_times[slot, req.FIRST_TOKEN_S] = end_s
 
 
-@njit(cache=True)
+@bare_njit
 def _finish(state: EngineState, i: int, slot: int, end_s: float) -> None:
     state.slots[slot, req.STATUS] = req.FINISHED
     state.slot_times[slot, req.DONE_S] = end_s

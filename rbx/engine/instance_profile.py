@@ -31,6 +31,7 @@ class StepCoefficients:
     seconds: tuple[float, ...]
 
     def __post_init__(self) -> None:
+        """Refuse values out of range."""
         terms = FEATURE_SETS.get(self.feature_set)
         if terms is None:
             known = ", ".join(sorted(FEATURE_SETS))

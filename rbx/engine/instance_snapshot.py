@@ -39,6 +39,7 @@ class InstanceSnapshot:
     steps: Ints
 
     def __post_init__(self) -> None:
+        """Copy the arrays and refuse what can't be."""
         own = object.__setattr__
         own(self, "requests", whole(self.requests, "requests", snap.N_REQUEST))
         own(self, "steps", whole(self.steps, "steps", snap.N_STEP))
@@ -65,7 +66,9 @@ class InstanceSnapshot:
         if not (math.isfinite(self.stamp_s) and self.stamp_s >= 0.0):
             raise EngineError(f"stamp_s is {self.stamp_s}; it must be finite and not negative")
         if not 0 <= self.free_blocks <= limits.kv_blocks:
-            raise EngineError(f"free_blocks is {self.free_blocks}; there are {limits.kv_blocks} blocks in all")
+            raise EngineError(
+                f"free_blocks is {self.free_blocks}; there are {limits.kv_blocks} blocks in all"
+            )
         if not 0 <= self.running <= min(len(self.requests), limits.max_num_seqs):
             raise EngineError(
                 f"running is {self.running}, of {len(self.requests)} requests and max_num_seqs = "
@@ -76,8 +79,8 @@ class InstanceSnapshot:
         limits, starts = self.profile.limits, self.step_start_s
         if starts.shape != (len(self.steps),) or len(starts) > MAX_IN_FLIGHT:
             raise EngineError(
-                f"step_start_s has shape {starts.shape} and steps {self.steps.shape}; give one start for each "
-                f"of at most {MAX_IN_FLIGHT} batches in flight"
+                f"step_start_s has shape {starts.shape} and steps {self.steps.shape}; give one start "
+                f"for each of at most {MAX_IN_FLIGHT} batches in flight"
             )
         if self.ahead and not limits.async_scheduling:
             raise EngineError("steps holds a batch that has not started; only async_scheduling forms ahead")

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from rbx.compiled import njit
+from rbx.compiled import bare_njit
 from rbx.engine import instance_columns as inst
 from rbx.engine import request_columns as req
 from rbx.engine.state import EngineState
 
 
-@njit(cache=True)
+@bare_njit
 def enqueue_arrival(state: EngineState, slot: int) -> None:
     """Put a request in order of arrival; equal times keep the order of submission.
 
@@ -34,7 +34,7 @@ def enqueue_arrival(state: EngineState, slot: int) -> None:
         counts[i, inst.PENDING_TAIL] = slot
 
 
-@njit(cache=True)
+@bare_njit
 def next_arrival_s(state: EngineState, i: int) -> float:
     """When the next request reaches instance ``i``; inf if none is on its way."""
     head = state.counts[i, inst.PENDING_HEAD]
@@ -43,7 +43,7 @@ def next_arrival_s(state: EngineState, i: int) -> float:
     return float(state.slot_times[head, req.AT_S])
 
 
-@njit(cache=True)
+@bare_njit
 def receive(state: EngineState, i: int, until_s: float) -> None:
     """Move requests that have arrived by ``until_s`` to the end of the waiting queue.
 
@@ -72,7 +72,7 @@ def receive(state: EngineState, i: int, until_s: float) -> None:
         counts[i, inst.PENDING_TAIL] = -1
 
 
-@njit(cache=True)
+@bare_njit
 def push_front(state: EngineState, i: int, slot: int) -> None:
     """Put a preempted request before all waiting ones."""
     counts, slots = state.counts, state.slots
@@ -84,7 +84,7 @@ def push_front(state: EngineState, i: int, slot: int) -> None:
     count_waiting(state, i, slot, 1)
 
 
-@njit(cache=True)
+@bare_njit
 def remove_after(state: EngineState, i: int, before: int, slot: int) -> None:
     """Take ``slot`` out of the waiting queue; ``before`` stands in front of it, −1 if it is the head."""
     counts, slots = state.counts, state.slots
@@ -98,7 +98,7 @@ def remove_after(state: EngineState, i: int, before: int, slot: int) -> None:
     count_waiting(state, i, slot, -1)
 
 
-@njit(cache=True)
+@bare_njit
 def count_waiting(state: EngineState, i: int, slot: int, sign: int) -> None:
     """Add a waiting request to the sums of its instance, or take it out (``sign`` −1)."""
     counts, slots = state.counts, state.slots

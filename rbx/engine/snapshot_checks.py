@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rbx.compiled import njit
+from rbx.compiled import bare_njit
 from rbx.engine import instance_columns as inst
 from rbx.engine import snapshot_columns as snap
 from rbx.engine.state import Ints
@@ -27,7 +27,7 @@ RULES = (
 )
 
 
-@njit(cache=True)
+@bare_njit
 def request_fault(requests: Ints, running: int, stepping: bool, ahead: bool, limits: Ints) -> tuple[int, int]:
     """First rule broken by the requests (N, snap.N_REQUEST) and the row; ``OK`` if none is."""
     stale_may_come = True
@@ -47,7 +47,7 @@ def request_fault(requests: Ints, running: int, stepping: bool, ahead: bool, lim
     return OK, -1
 
 
-@njit(cache=True)
+@bare_njit
 def _count_rule(row: Ints, limits: Ints) -> int:
     if row[snap.PROMPT] < 1:
         return 0
@@ -64,7 +64,7 @@ def _count_rule(row: Ints, limits: Ints) -> int:
     return OK
 
 
-@njit(cache=True)
+@bare_njit
 def _flag_rule(row: Ints, last: bool, runs: bool, stepping: bool, ahead: bool) -> int:
     prefilling, token, following = row[snap.PREFILLING], row[snap.YIELDS], row[snap.YIELDS_AHEAD]
     if prefilling not in (0, 1) or (prefilling and not last):
@@ -78,7 +78,7 @@ def _flag_rule(row: Ints, last: bool, runs: bool, stepping: bool, ahead: bool) -
     return OK
 
 
-@njit(cache=True)
+@bare_njit
 def _running_rule(row: Ints, in_flight: bool, limits: Ints) -> int:
     computed, known = row[snap.COMPUTED], row[snap.PROMPT] + row[snap.GENERATED]
     coming = row[snap.YIELDS] + row[snap.YIELDS_AHEAD]
@@ -95,7 +95,7 @@ def _running_rule(row: Ints, in_flight: bool, limits: Ints) -> int:
     return OK
 
 
-@njit(cache=True)
+@bare_njit
 def _waiting_rule(row: Ints, stale_may_come: bool) -> int:
     if row[snap.COMPUTED] != 0:
         return 9

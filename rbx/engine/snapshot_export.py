@@ -19,7 +19,12 @@ from rbx.errors import EngineError
 
 
 def export_snapshot(
-    engine: EngineSim, instance: int, profile: InstanceProfile, version: int = 0, *, true_lengths: bool = False
+    engine: EngineSim,
+    instance: int,
+    profile: InstanceProfile,
+    version: int = 0,
+    *,
+    true_lengths: bool = False,
 ) -> InstanceSnapshot:
     """Instance number ``instance`` of ``engine`` now, as an exact plugin in the engine would show it.
 
@@ -31,9 +36,7 @@ def export_snapshot(
     if not 0 <= instance < len(state.counts):
         raise EngineError(f"instance {instance} does not exist; there are {len(state.counts)}, from 0 on")
     limits, prices = state.counts[instance, : inst.RESERVE + 1], state.times[instance, : inst.B3_S + 1]
-    if not (
-        np.array_equal(limits, profile.limits_row) and np.array_equal(prices, profile.coefficients_row)
-    ):
+    if not (np.array_equal(limits, profile.limits_row) and np.array_equal(prices, profile.coefficients_row)):
         raise EngineError(f"instance {instance} runs with other limits or step times than its profile")
     requests = _requests(state, instance, engine.clock_s, true_lengths)
     starts, steps = _in_flight(state, instance)
@@ -95,7 +98,10 @@ def _in_flight(state: EngineState, i: int) -> tuple[Floats, Ints]:
     counts, times = state.counts, state.times
     stepping = counts[i, inst.STEPPING]
     ahead = counts[i, inst.FORMED] - counts[i, inst.STARTED]
-    starts, steps = np.full(stepping + ahead, np.nan), np.zeros((stepping + ahead, snap.N_STEP), dtype=np.int64)
+    starts, steps = (
+        np.full(stepping + ahead, np.nan),
+        np.zeros((stepping + ahead, snap.N_STEP), dtype=np.int64),
+    )
     if stepping:
         decodes, context = counts[i, inst.RUN_DECODES], counts[i, inst.RUN_CONTEXT]
         walked = counts[i, inst.RUN_STEPS] - 1

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from rbx.compiled import njit
+from rbx.compiled import bare_njit, njit
 from rbx.engine import instance_columns as inst
 from rbx.engine import request_columns as req
 from rbx.engine import snapshot_columns as snap
@@ -36,13 +36,14 @@ def empty_instance(limits: Ints, coefficients: Floats, capacity: int) -> EngineS
         counts,
         times,
         np.empty((1, limits[inst.MAX_SEQS]), dtype=np.int64),
+        np.empty((1, limits[inst.MAX_SEQS]), dtype=np.int64),
         np.zeros((1, limits[inst.BLOCK_SIZE]), dtype=np.int64),
         np.empty((capacity, req.N_SLOTS), dtype=np.int64),
         np.empty((capacity, req.N_SLOT_TIMES)),
     )
 
 
-@njit(cache=True)
+@bare_njit
 def enter_request(state: EngineState, slot: int, row: Ints, total_tokens: int) -> None:
     """Fill a slot with one row of a snapshot's requests that will give ``total_tokens`` in all."""
     slots = state.slots
@@ -63,7 +64,7 @@ def enter_request(state: EngineState, slot: int, row: Ints, total_tokens: int) -
     state.slot_times[slot] = 0.0
 
 
-@njit(cache=True)
+@bare_njit
 def load(
     state: EngineState,
     stamp_s: float,
@@ -102,10 +103,11 @@ def load(
         counts[0, inst.AHEAD_PREFILL_WORK] = make_up[snap.PREFILL_WORK]
 
 
-@njit(cache=True)
+@bare_njit
 def _load_running(state: EngineState, slot: int, row: Ints) -> None:
     counts, slots = state.counts, state.slots
     state.running[0, slot] = slot
+    state.due[0, slot] = req.NEVER
     counts[0, inst.RUNNING] += 1
     if row[snap.PREFILLING]:
         slots[slot, req.STATUS] = req.PREFILLING
@@ -117,7 +119,7 @@ def _load_running(state: EngineState, slot: int, row: Ints) -> None:
         slots[slot, req.STATUS] = req.ENDING
         slots[slot, req.TOKEN_BATCH] = 1
         slots[slot, req.LAST_BATCH] = 1
-        counts[0, inst.NEXT_DELIVERY] = 1
+        state.due[0, slot] = counts[0, inst.NEXT_DELIVERY] = 1
         return
     first = formed - row[snap.YIELDS] - row[snap.YIELDS_AHEAD] + 1
     last = first + slots[slot, req.OUTPUT_TOKENS] - row[snap.GENERATED] - 1
@@ -127,12 +129,13 @@ def _load_running(state: EngineState, slot: int, row: Ints) -> None:
     counts[0, inst.DECODES] += 1
     counts[0, inst.CONTEXT] += computed_tokens(state, slot, formed)
     state.phases[0, phase(state, 0, slot)] += 1
+    state.due[0, slot] = last
     counts[0, inst.NEXT_DELIVERY] = min(counts[0, inst.NEXT_DELIVERY], last)
     if counts[0, inst.ASYNC] and slots[slot, req.BY_LENGTH]:
         counts[0, inst.NEXT_ENDING] = min(counts[0, inst.NEXT_ENDING], last + 1)
 
 
-@njit(cache=True)
+@bare_njit
 def _load_waiting(state: EngineState, slot: int, row: Ints) -> None:
     counts, slots = state.counts, state.slots
     slots[slot, req.STATUS] = req.WAITING
@@ -149,15 +152,13 @@ def _load_waiting(state: EngineState, slot: int, row: Ints) -> None:
         slots[slot, req.LAST_BATCH] = counts[0, inst.STARTED] + remaining - 1
 
 
-@njit(cache=True)
+@bare_njit
 def _load_running_step(state: EngineState, stamp_s: float, start_s: float, make_up: Ints) -> None:
     """A step that is overdue ends at the stamp; it and the run after it are then shifted."""
     counts, times = state.counts, state.times
     decodes, tokens = make_up[snap.DECODES], make_up[snap.PREFILL_TOKENS]
     b0, b1, b2, b3 = times[0, inst.B0_S], times[0, inst.B1_S], times[0, inst.B2_S], times[0, inst.B3_S]
-    length_s = step_s(
-        b0, b1, b2, b3, decodes + tokens, make_up[snap.CONTEXT], make_up[snap.PREFILL_WORK]
-    )
+    length_s = step_s(b0, b1, b2, b3, decodes + tokens, make_up[snap.CONTEXT], make_up[snap.PREFILL_WORK])
     counts[0, inst.RUN_STEPS] = 1
     counts[0, inst.RUN_DECODES] = decodes
     counts[0, inst.RUN_CONTEXT] = make_up[snap.CONTEXT]

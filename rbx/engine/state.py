@@ -1,4 +1,4 @@
-"""The state of all instances in six flat arrays, and the packing of a tier into a row of them."""
+"""The state of all instances in seven flat arrays, and the packing of a tier into a row of them."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ class EngineState(NamedTuple):
     counts: Ints  # (I, inst.N_COUNTS)
     times: Floats  # (I, inst.N_TIMES), seconds
     running: Ints  # (I, largest max_num_seqs): slots in the order of vLLM's running list
+    due: Ints  # like ``running``: the batch that brings each one's first or else last token
     phases: Ints  # (I, largest block_size): decodes by the batch number, mod block_size, that needs a block
     slots: Ints  # (C, req.N_SLOTS)
     slot_times: Floats  # (C, req.N_SLOT_TIMES), seconds
@@ -44,6 +45,7 @@ class EngineState(NamedTuple):
         return cls(
             counts,
             times,
+            np.zeros((n, int(counts[:, inst.MAX_SEQS].max())), dtype=np.int64),
             np.zeros((n, int(counts[:, inst.MAX_SEQS].max())), dtype=np.int64),
             np.zeros((n, int(counts[:, inst.BLOCK_SIZE].max())), dtype=np.int64),
             np.zeros((capacity, req.N_SLOTS), dtype=np.int64),

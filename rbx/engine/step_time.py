@@ -9,16 +9,16 @@ from __future__ import annotations
 
 import math
 
-from rbx.compiled import njit
+from rbx.compiled import bare_njit
 
 
-@njit(cache=True)
+@bare_njit
 def prefill_work(tokens: int, computed_tokens: int) -> int:
     """Attention work of a prefill chunk of ``tokens`` over ``computed_tokens`` of context: n·c + n(n+1)/2."""
     return tokens * computed_tokens + tokens * (tokens + 1) // 2
 
 
-@njit(cache=True)
+@bare_njit
 def step_s(
     b0: float, b1: float, b2: float, b3: float, tokens: int, context_tokens: int, attention_work: int
 ) -> float:
@@ -26,14 +26,14 @@ def step_s(
     return b0 + b1 * tokens + b2 * context_tokens + b3 * attention_work
 
 
-@njit(cache=True)
+@bare_njit
 def decode_run_s(b0: float, b1: float, b2: float, decodes: int, context_tokens: int, steps: int) -> float:
     """Seconds of ``steps`` steps of the same ``decodes`` sequences, ``context_tokens`` before the first."""
     first_s = b0 + b1 * decodes + b2 * context_tokens
     return steps * first_s + b2 * decodes * (steps * (steps - 1) // 2)
 
 
-@njit(cache=True)
+@bare_njit
 def decode_steps_within(
     b0: float, b1: float, b2: float, decodes: int, context_tokens: int, anchor_s: float, limit_s: float
 ) -> int:

@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from rbx.compiled import njit
+from rbx.compiled import bare_njit
 from rbx.engine import snapshot_columns as snap
 from rbx.errors import BundleError
 from rbx.heads.bea.survival import SurvivalTable
@@ -28,6 +28,7 @@ class LengthRule:
     reserve_tokens: int = 0
 
     def __post_init__(self) -> None:
+        """Refuse values out of range."""
         if self.reserve_tokens < 0:
             raise BundleError(f"reserve_tokens is {self.reserve_tokens}; it can't be negative")
 
@@ -39,7 +40,7 @@ class LengthRule:
         return self.survival.edges, self.survival.medians
 
 
-@njit(cache=True)
+@bare_njit
 def total_tokens(row: Ints, edges: Ints, medians: Ints, reserve_tokens: int) -> tuple[int, bool]:
     """Guessed output in all of one row of a snapshot's requests, and whether half the cap had to do."""
     generated, cap = row[snap.GENERATED], row[snap.CAP]

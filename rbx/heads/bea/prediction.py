@@ -32,12 +32,13 @@ class Probe:
     cached_prefix_tokens: int = 0
 
     def __post_init__(self) -> None:
+        """Refuse values out of range."""
         if self.prompt_tokens < 1:
             raise EngineError(f"the probe's prompt_tokens is {self.prompt_tokens}; it must be at least 1")
         if not 0 <= self.cached_prefix_tokens < self.prompt_tokens:
             raise EngineError(
-                f"the probe's cached_prefix_tokens is {self.cached_prefix_tokens} of {self.prompt_tokens}; at "
-                "least one prompt token must be computed"
+                f"the probe's cached_prefix_tokens is {self.cached_prefix_tokens} of {self.prompt_tokens}; "
+                "at least one prompt token must be computed"
             )
 
 
@@ -49,6 +50,7 @@ class ReplayCaps:
     max_steps: int = 1_000_000
 
     def __post_init__(self) -> None:
+        """Refuse values out of range."""
         if not (math.isfinite(self.horizon_s) and self.horizon_s > 0.0):
             raise EngineError(f"horizon_s is {self.horizon_s}; it must be finite and above 0")
         if self.max_steps < 1:
@@ -57,7 +59,7 @@ class ReplayCaps:
 
 @dataclass(frozen=True)
 class TtftPrediction:
-    """``seconds`` from now to the end of the step that gives the first token; ``steps`` that end till then."""
+    """``seconds`` from now to the end of the step with the first token; ``steps`` that end till then."""
 
     seconds: float
     steps: int

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from rbx.compiled import njit
+from rbx.compiled import bare_njit, njit
 from rbx.engine import instance_columns as inst
 from rbx.engine import request_columns as req
 from rbx.engine import snapshot_columns as snap
@@ -150,7 +150,7 @@ def _replay(
     return seconds, count, flags | caps
 
 
-@njit(cache=True)
+@bare_njit
 def _fault(
     max_model_len: int, dispatched_s: Floats, unseen: Ints, prompt_tokens: int, now_s: float
 ) -> tuple[int, int]:
@@ -164,7 +164,7 @@ def _fault(
     return 0, -1
 
 
-@njit(cache=True)
+@bare_njit
 def _visible_flags(
     state: EngineState, stamp_s: float, requests: Ints, running: int, step_start_s: Floats
 ) -> int:
@@ -180,7 +180,7 @@ def _visible_flags(
     return flags
 
 
-@njit(cache=True)
+@bare_njit
 def _steps_ended(state: EngineState) -> int:
     return int(state.counts[0, inst.STARTED] - state.counts[0, inst.STEPPING])
 
@@ -197,7 +197,7 @@ def _enter_probe(state: EngineState, slot: int, prompt_tokens: int, cached_token
     enqueue_arrival(state, slot)
 
 
-@njit(cache=True)
+@bare_njit
 def _first_token(
     state: EngineState, probe: int, now_s: float, horizon_s: float, max_steps: int
 ) -> tuple[float, int, int]:

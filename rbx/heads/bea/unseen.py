@@ -50,7 +50,9 @@ class UnseenRequests:
                 raise EngineError(f"{name} of the unseen requests must be {len(times)} whole numbers")
             rows[:, column] = array
             _refuse(rows[:, column] < least, f"{name} must be at least {least}")
-        _refuse(rows[:, snap.CACHED] >= rows[:, snap.PROMPT], "cached_prefix_tokens must leave one to compute")
+        _refuse(
+            rows[:, snap.CACHED] >= rows[:, snap.PROMPT], "cached_prefix_tokens must leave one to compute"
+        )
         _refuse(~np.isfinite(times), "dispatched_s must be finite")
         _refuse(np.diff(times, prepend=-np.inf) < 0.0, "dispatched_s runs backwards")
         return cls(times, rows)
