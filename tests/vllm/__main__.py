@@ -10,23 +10,10 @@ from dataclasses import fields
 
 import vllm
 
-from tests.vllm.truth import Tally, difference, scene, serve_with_vllm, tally
+from tests.vllm.truth import Tally, compare
 
 SCENES = int(os.environ.get("RBX_TRUTH_SCENES", "20000"))
 BLOCK = 200
-
-
-def compare(asynchronous: bool, first: int, beyond: int) -> tuple[bool, Tally, list[str]]:
-    """Scenes ``first`` to ``beyond`` of one mode: what they reached, and what differed."""
-    total, found = Tally(), []
-    for seed in range(first, beyond):
-        case = scene(seed, asynchronous)
-        core = serve_with_vllm(case)
-        total.add(tally(case, core))
-        text = difference(case, core)
-        if text:
-            found.append(f"scene {seed}, asynchronous={asynchronous}: {text}")
-    return asynchronous, total, found
 
 
 def main() -> int:
@@ -36,12 +23,12 @@ def main() -> int:
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(os.cpu_count(), mp_context=context) as pool:
         jobs = [
-            pool.submit(compare, asynchronous, start, min(start + BLOCK, each))
+            (asynchronous, pool.submit(compare, range(start, min(start + BLOCK, each)), asynchronous))
             for start in starts
             for asynchronous in totals
         ]
-        for number, job in enumerate(jobs, start=1):
-            asynchronous, total, found = job.result()
+        for number, (asynchronous, job) in enumerate(jobs, start=1):
+            total, found = job.result()
             totals[asynchronous].add(total)
             differences[asynchronous] += len(found)
             print(*found, sep="\n", end="\n" * bool(found), flush=True)

@@ -15,7 +15,7 @@ pytest.importorskip("vllm", reason="vLLM is not installed here; `make test-vllm`
 
 from vllm.engine.arg_utils import EngineArgs
 
-from tests.vllm.truth import Tally, difference, scene, serve_with_vllm, tally
+from tests.vllm.truth import compare, difference, scene, serve_with_vllm
 from tests.vllm.virtual_core import configuration
 
 pytestmark = pytest.mark.vllm
@@ -27,14 +27,10 @@ BLOCKS = 4
 @pytest.mark.parametrize("block", range(BLOCKS))
 @pytest.mark.parametrize("asynchronous", [False, True], ids=["synchronous", "asynchronous"])
 def test_every_batch_is_the_one_that_vllm_forms(asynchronous: bool, block: int) -> None:
-    seen = Tally()
-    for seed in range(block, SCENES // 2, BLOCKS):
-        case = scene(seed, asynchronous)
-        core = serve_with_vllm(case)
-        found = difference(case, core)
-        assert found is None, f"scene {seed}, asynchronous={asynchronous}: {found}"
-        seen.add(tally(case, core))
-    assert seen.scenes == len(range(block, SCENES // 2, BLOCKS)) > 0
+    seeds = range(block, SCENES // 2, BLOCKS)
+    seen, differences = compare(seeds, asynchronous)
+    assert not differences
+    assert seen.scenes == len(seeds) > 0
     assert min(seen.chunks, seen.preemptions, seen.held_back) > seen.scenes // 10, f"too tame: {seen}"
     assert (seen.steps_for_nothing > seen.scenes) == asynchronous, f"too tame: {seen}"
 

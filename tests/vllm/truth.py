@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, fields
 
 import numpy as np
@@ -167,3 +168,16 @@ def tally(case: Scene, core: VirtualCore) -> Tally:
     shares = sum(len(formation.tokens) for formation in core.formations)
     count.chunks = shares - sum(sequence.sampled for sequence in sequences)
     return count
+
+
+def compare(seeds: Iterable[int], asynchronous: bool) -> tuple[Tally, list[str]]:
+    """The scenes of ``seeds``: what they reached, and every difference found."""
+    total, found = Tally(), []
+    for seed in seeds:
+        case = scene(seed, asynchronous)
+        core = serve_with_vllm(case)
+        total.add(tally(case, core))
+        text = difference(case, core)
+        if text:
+            found.append(f"scene {seed}, asynchronous={asynchronous}: {text}")
+    return total, found
