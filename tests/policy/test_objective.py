@@ -120,3 +120,13 @@ def test_free_pool_does_not_divide_by_zero() -> None:
     ask = Ask(10, 10, math.inf, [0.5, 0.7], [5.0, 5.0])
     placed, _ = run_kernel([ask], [idle(0, 0.0), idle(1, 0.0)])
     assert placed[0].instance == 1
+
+
+def test_no_queue_outweighs_a_quality_gain_above_the_ratio_of_the_weights() -> None:
+    """The latency term is scaled to the worst candidate, so it can't exceed its weight (README)."""
+    ask = Ask(50, 1024, math.inf, [0.5, 0.5 + 0.13], [100.0, 100.0])
+    for backlog in (1e3, 1e6, 1e9):
+        drowned = idle(1)
+        drowned.running, drowned.waiting, drowned.pending_decode = 256, 500, backlog
+        placed, _ = run_kernel([ask], [idle(0), drowned], (0.8, 0.1, 0.1))
+        assert placed[0].instance == 1
