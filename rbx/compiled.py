@@ -17,7 +17,7 @@ from numba import config, njit
 
 from rbx.cache_home import cache_home
 
-__all__ = ["bare_njit", "njit"]
+__all__ = ["bare_njit", "is_cold", "njit"]
 
 _Kernel = TypeVar("_Kernel", bound=Callable[..., Any])
 
@@ -54,3 +54,8 @@ def _place_cache() -> None:
 
 
 _place_cache()
+
+
+def is_cold() -> bool:
+    """Whether the kernels of these sources have never been compiled on this machine."""
+    return not Path(vars(config)["CACHE_DIR"]).exists()

@@ -32,10 +32,13 @@ def sweep(
 
     Ctrl-C once lets running cells finish, twice aborts; nothing finished is lost either way.
     """
+    from rbx.compiled import is_cold
     from rbx.config.experiment import load_experiment
     from rbx.sweep.plan import make_plan
 
     loaded = load_experiment(file, overrides or [])
+    if is_cold():
+        typer.echo("compiling kernels: half a minute, once after each change of the sources", err=True)
     plan = make_plan(loaded)
     if dry_run:
         _list_cells(plan, as_json=as_json)
@@ -90,6 +93,7 @@ def _run(plan: Plan, folder: Path, jobs: int, *, as_json: bool) -> None:
 
     console = Console(stderr=True)
     _announce(console, plan)
+    _warn_of_a_saturated_loop(console, plan)
     with _progress(console) as progress:
         task = progress.add_task("simulating", total=None)
 
@@ -131,6 +135,28 @@ def _announce(console: Any, plan: Plan) -> None:
         capacity = manifest["capacity"]
         console.print(
             f"capacity {capacity['rate_per_s']:g} req/s under {capacity['policy']}",
+            markup=False,
+            highlight=False,
+        )
+
+
+def _warn_of_a_saturated_loop(console: Any, plan: Plan) -> None:
+    """RouteBalance reads every prompt in one loop; beyond its rate the queue stands before the servers."""
+    fastest = plan.manifest["decision_loop_per_s"]
+    beyond = sorted(
+        {
+            cell.rate_per_s
+            for cell in plan.cells
+            if cell.policy["kind"] == "routebalance" and cell.rate_per_s > fastest
+        }
+    )
+    if beyond:
+        console.print(
+            f"warning: encoder {plan.manifest['bundle']['encoder']} lets the decision loop take {fastest:.3g} "
+            f"requests/s at most, and λ = {', '.join(f'{rate:g}' for rate in beyond)} is more: RouteBalance "
+            "will queue before it decides. Train with --encoder static, lower the rates, or set "
+            "scheduler.decision_cost to a faster machine",
+            style="yellow",
             markup=False,
             highlight=False,
         )

@@ -28,7 +28,7 @@ def breaks_tie(i: int, best: int, state: PoolState) -> bool:
 def book(
     i: int, input_tokens: int, length_tokens: float, sequence: int, shape: PoolShape, state: PoolState
 ) -> None:
-    """Dead reckoning (design §5): one more request on ``i``, running if a slot is free, else waiting."""
+    """Dead reckoning (docs/decisions.md): one request more on ``i``, waiting unless a slot is free."""
     if state.running[i] < shape.max_num_seqs[i] and state.waiting[i] == 0:
         state.running[i] += 1
     else:

@@ -1,4 +1,4 @@
-"""When a batch closes: at its size or its window, whichever comes first (design §5)."""
+"""When a batch closes: at its size or its window, whichever comes first (docs/decisions.md)."""
 
 from __future__ import annotations
 
@@ -18,6 +18,11 @@ ADAPTIVE_TABLE = ((0.3, 4, 0.05), (0.7, 16, 0.1), (np.inf, 32, 0.2))
 class _Limit:
     size: int
     window_s: float
+
+
+def largest_batch(config: Batching) -> int:
+    """Most requests that one batch may hold."""
+    return config.max_size if config.mode == "fixed" else max(size for _, size, _ in ADAPTIVE_TABLE)
 
 
 class BatchFormer:

@@ -29,6 +29,11 @@ class DecisionTimes:
         read = int(np.minimum(prompt_tokens, self.encode_max_tokens).sum())
         return self.encode_s_per_request * len(prompt_tokens) + self.encode_s_per_token * read
 
+    def fastest_per_s(self, prompt_tokens: Ints, largest_batch: int) -> float:
+        """Requests per second that the serial decision loop can take, in full batches of such prompts."""
+        per_request_s = self.encode_s(prompt_tokens) / len(prompt_tokens) + self.per_request_s
+        return 1.0 / (per_request_s + self.fixed_s / largest_batch)
+
     def score_s(self, n_requests: int) -> float:
         """KNN, heads and Eq. 1 for a batch."""
         return self.fixed_s + self.per_request_s * n_requests

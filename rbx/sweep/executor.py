@@ -6,6 +6,7 @@ of workers. The first Ctrl-C lets running cells finish and starts no others; the
 
 from __future__ import annotations
 
+import itertools
 import multiprocessing
 import signal
 import threading
@@ -13,6 +14,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 from rbx.errors import StoreError
@@ -61,19 +63,20 @@ def run_here(
         done(cell)
 
 
-_worker: tuple[SweepContext, SweepStore] | None = None
+_context: SweepContext | None = None
 
 
-def _start_worker(load: Callable[[Path], SweepContext], folder: Path) -> None:
-    global _worker
+def _start_worker() -> None:
     # Ctrl-C reaches the whole process group; only the parent decides what it means.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    _worker = (load(folder), SweepStore(folder))
 
 
-def _run_in_worker(cell: CellSpec) -> None:
-    assert _worker is not None
-    run_cell(_worker[0], cell, _worker[1])
+def _run_in_worker(load: Callable[[Path], SweepContext], folder: Path, cell: CellSpec) -> None:
+    """Loads the context with the worker's first cell, so that a failure is that cell's own error."""
+    global _context
+    if _context is None:
+        _context = load(folder)
+    run_cell(_context, cell, SweepStore(folder))
 
 
 def run_in_processes(
@@ -84,47 +87,60 @@ def run_in_processes(
     stop: StopRequest,
     done: Done,
 ) -> None:
-    """``jobs`` worker processes, each loading the context from the sweep's directory."""
-    pool = ProcessPoolExecutor(
-        jobs,
-        mp_context=multiprocessing.get_context("spawn"),
-        initializer=_start_worker,
-        initargs=(load, store.folder),
-    )
+    """``jobs`` worker processes, each loading the context from the sweep's directory.
+
+    Raises what a cell raised, or ``StoreError`` where a worker died.
+    """
+    spawn = multiprocessing.get_context("spawn")
+    pool = ProcessPoolExecutor(jobs, mp_context=spawn, initializer=_start_worker)
+    workers: list[BaseProcess] = []
     try:
-        _feed(pool, cells, jobs, stop, done)
+        for cell in _feed(
+            lambda cell: pool.submit(_run_in_worker, load, store.folder, cell), cells, 2 * jobs, stop
+        ):
+            workers[:] = multiprocessing.active_children()
+            if cell is not None:
+                done(cell)
     except BrokenProcessPool:
+        codes = ", ".join(_exit_codes(workers)) or "unknown"
         raise StoreError(
-            f"{store.folder}: a worker process died (out of memory?); finished cells are kept, "
-            "run the same command to go on, with fewer --jobs"
+            f"{store.folder}: a worker process died (exit code {codes}; -9 is a kill, often for want of "
+            "memory, -11 a crash); finished cells are kept: run the same command to go on, with fewer "
+            "--jobs if memory ran out"
         ) from None
     except BaseException:
-        for process in list((pool._processes or {}).values()):
-            process.terminate()
+        for worker in workers:
+            worker.terminate()
         raise
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _feed(pool: ProcessPoolExecutor, cells: list[CellSpec], jobs: int, stop: StopRequest, done: Done) -> None:
-    """Keep at most one waiting cell a worker, so that a stop is quick."""
+def _exit_codes(workers: list[BaseProcess]) -> list[str]:
+    """Of workers that did not end well; the executor ends the survivors of a broken pool with SIGTERM."""
+    for worker in workers:
+        worker.join(timeout=5)
+    return sorted({str(w.exitcode) for w in workers if w.exitcode not in (None, 0, -signal.SIGTERM)})
+
+
+def _feed(
+    submit: Callable[[CellSpec], Future[None]], cells: list[CellSpec], at_most: int, stop: StopRequest
+) -> Iterator[CellSpec | None]:
+    """Yield each cell as it finishes, and None now and then; few wait in line, so that a stop is quick."""
     todo = iter(cells)
     running: dict[Future[None], CellSpec] = {}
-    exhausted = False
     while True:
-        while not exhausted and not stop.asked and len(running) < 2 * jobs:
-            cell = next(todo, None)
-            if cell is None:
-                exhausted = True
-            else:
-                running[pool.submit(_run_in_worker, cell)] = cell
         if stop.asked:
             for future in [future for future in running if future.cancel()]:
                 del running[future]
+        else:
+            for cell in itertools.islice(todo, at_most - len(running)):
+                running[submit(cell)] = cell
         if not running:
             return
         # A bounded wait, so that a Ctrl-C is acted on while cells run.
         finished, _ = wait(running, timeout=0.2, return_when=FIRST_COMPLETED)
         for future in finished:
             future.result()
-            done(running.pop(future))
+            yield running.pop(future)
+        yield None

@@ -14,6 +14,7 @@ from rbx.errors import ConfigError
 from rbx.grid.schema import GridView
 from rbx.grid.store import open_view
 from rbx.heads.bundle import Bundle
+from rbx.scheduler.batching import largest_batch
 from rbx.sweep.capacity import Capacity, measure_capacity
 from rbx.sweep.context import SweepContext
 from rbx.sweep.prediction import predict_prompts
@@ -168,6 +169,9 @@ def _manifest(
             "tiers": [tier.model_dump(mode="json") for tier in pool.tiers],
         },
         "capacity": None if capacity is None else vars(capacity),
+        "decision_loop_per_s": context.times.fastest_per_s(
+            context.prompts.input_tokens, largest_batch(experiment.scheduler.batching)
+        ),
         "config": experiment.model_dump(mode="json"),
         "sources": sources,
     }

@@ -2,7 +2,8 @@
 
 ::
 
-    manifest.json            effective config with the source of each value, digests, versions, cells
+    manifest.json            effective config with the source of each value, digests, versions, cells,
+                             capacity, and what the decision loop can take (``decision_loop_per_s``)
     cells/CELL.parquet       records of one cell (``rbx.sweep.records.RECORDS``)
     cells/CELL.json          counts and engine figures of the cell (``CellSummary``); written last
     labels.parquet           prompt_id, model, score, output_tokens, input_tokens: for reference lines

@@ -1,6 +1,6 @@
 """Algorithm 1 read step by step in plain Python: the oracle of the compiled kernels.
 
-Written from the formulas (design §5), with lists and dicts, sharing no code with ``rbx.policy``
+Written from the formulas (docs/decisions.md), with lists and dicts, sharing no code with ``rbx.policy``
 beyond its data types.
 """
 
