@@ -116,6 +116,14 @@ class Profiles:
         rows = self._points(deployment, "prefill")
         return {int(row["ctx_or_tokens"]): float(row["ms"]) * scale for row in rows}
 
+    def points_ms(self, size: str, gpus: int) -> dict[tuple[str, int, int], float]:
+        """Step by (phase, batch, context or prompt tokens) on the profiled GPU itself."""
+        return {
+            (row["phase"], int(row["batch"]), int(row["ctx_or_tokens"])): float(row["ms"])
+            for row in self._rows
+            if (row["model"], row["tp"]) == (f"Qwen2.5-{size}", str(gpus))
+        }
+
     def _points(self, deployment: Deployment, phase: str) -> list[dict[str, str]]:
         key = (f"Qwen2.5-{deployment.size}", str(deployment.gpus), phase)
         return [row for row in self._rows if (row["model"], row["tp"], row["phase"]) == key]
