@@ -151,10 +151,11 @@ def _warn_of_a_saturated_loop(console: Any, plan: Plan) -> None:
         }
     )
     if beyond:
+        rates = ", ".join(f"{rate:g}" for rate in beyond)
         console.print(
-            f"warning: encoder {plan.manifest['bundle']['encoder']} lets the decision loop take {fastest:.3g} "
-            f"requests/s at most, and λ = {', '.join(f'{rate:g}' for rate in beyond)} is more: RouteBalance "
-            "will queue before it decides. Train with --encoder static, lower the rates, or set "
+            f"warning: encoder {plan.manifest['bundle']['encoder']} lets the decision loop take "
+            f"{fastest:.3g} requests/s at most, and λ = {rates} is more: RouteBalance will queue before it "
+            "decides. Train with --encoder static, lower the rates, or set "
             "scheduler.decision_cost to a faster machine",
             style="yellow",
             markup=False,
