@@ -69,7 +69,9 @@ def _report(built: Built, folder: Path) -> None:
         f"  prompts     {counts.prompts:,} ({counts.train:,} train, {counts.test:,} test)",
         f"  models      {len(manifest.models)}: {', '.join(manifest.models)}",
         f"  labels      {share}, metrics {', '.join(manifest.metrics)}",
-        f"  duplicates  {counts.duplicate_prompts:,} prompts dropped for an equal text",
+        f"  duplicates  {counts.duplicate_prompts:,} prompts dropped for an equal text, "
+        f"{counts.disagreeing_duplicates:,} of them scored otherwise",
+        f"  input       tokens {manifest.input_tokens_origin}",
         f"  digest      {manifest.digest}",
         f"next: rbx dataset show {folder}",
     ]

@@ -87,7 +87,7 @@ def _print_inspection(inspection: Inspection) -> None:
 
 
 def _sentence(finding: Finding) -> str:
-    more = f" ({finding.count:,} rows)" if finding.count > 1 else ""
+    more = f" ({finding.count:,} rows)" if finding.count > 1 and finding.row is not None else ""
     return f"{finding.file}{finding.place}: {finding.what}{more}"
 
 
@@ -99,12 +99,14 @@ def show(
     as_json: AsJson = False,
 ) -> None:
     """Counts, scores and lengths by model, and the lines to compare a router with."""
+    from rbx.grid.manifest import read_manifest
     from rbx.grid.store import open_view
     from rbx.grid.summary import summarise
     from rbx.grid.synth.calibration import calibration
 
     view = open_view(folder, metric)
-    summary = summarise(view, split.value)
+    origin = read_manifest(folder).input_tokens_origin
+    summary = summarise(view, split.value, input_tokens_origin=origin)
     targets = calibration(view, split.value) if view.synthetic else []
     if as_json:
         print(
@@ -145,7 +147,8 @@ def _print_summary(console: Console, summary: GridSummary) -> None:
     console.print(_table(f"On the {summary.n_complete:,} fully scored prompts", ("line", "quality"), lines))
     counts = [
         f"{summary.prompts:,} prompts ({summary.train:,} train, {summary.test:,} test)",
-        f"{summary.harmful:,} harmful, {summary.input_tokens_mean:.0f} input tokens on average",
+        f"{summary.harmful:,} harmful, {summary.input_tokens_mean:.0f} input tokens on average "
+        f"({summary.input_tokens_origin})",
         f"sources: {_listed(summary.sources)}",
         f"digest: {summary.digest}",
     ]

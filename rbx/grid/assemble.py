@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -10,6 +11,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from rbx.errors import DatasetError
+from rbx.grid.duplicates import count_disagreeing
 from rbx.grid.harvest import Harvest
 from rbx.grid.order import natural_order
 from rbx.grid.schema import LABELS, PROMPTS, RESPONSES
@@ -28,13 +30,23 @@ class Grid:
     models: tuple[str, ...]
     metrics: tuple[str, ...]
     duplicate_prompts: int
+    disagreeing_duplicates: int
+
+
+class _Identified(NamedTuple):
+    """Distinct prompts; each key's row among them or ``DROPPED``; dropped keys and the row that stays."""
+
+    prompts: pa.Table
+    position_of_key: dict[str, int]
+    twin_of_key: dict[str, int]
 
 
 def assemble(harvest: Harvest, name: str) -> Grid:
     """Make the grid of a harvest.
 
     Prompts of equal text are one prompt: the first stays, the others and their answers go and are
-    counted. Pairs without an answer get rows with null and status ``missing``.
+    counted, as are those among them that were scored otherwise. Pairs without an answer get
+    rows with null and status ``missing``.
     Raises ``DatasetError`` for an empty harvest, a key given twice, and rows of unknown prompts.
     """
     if harvest.prompts.num_rows == 0:
@@ -43,7 +55,7 @@ def assemble(harvest: Harvest, name: str) -> Grid:
         raise DatasetError(f"{name}: the source holds no answer of any model")
     if harvest.labels.num_rows == 0:
         raise DatasetError(f"{name}: the source holds no label")
-    prompts, position_of_key = _identify(harvest.prompts, name)
+    prompts, position_of_key, twin_of_key = _identify(harvest.prompts, name)
     models = natural_order(pc.unique(harvest.responses["model"]).to_pylist())
     unanswered = sorted(set(pc.unique(harvest.labels["model"]).to_pylist()) - set(models))
     if unanswered:
@@ -59,22 +71,27 @@ def assemble(harvest: Harvest, name: str) -> Grid:
         labels=labels,
         models=tuple(models),
         metrics=tuple(metrics),
-        duplicate_prompts=harvest.prompts.num_rows - prompts.num_rows,
+        duplicate_prompts=len(twin_of_key),
+        disagreeing_duplicates=count_disagreeing(harvest.labels, twin_of_key, labels, models, metrics),
     )
 
 
-def _identify(harvested: pa.Table, name: str) -> tuple[pa.Table, dict[str, int]]:
-    """The distinct prompts, and each key's row among them or ``DROPPED``."""
+def _identify(harvested: pa.Table, name: str) -> _Identified:
     keys, texts = harvested["key"].to_pylist(), harvested["prompt"].to_pylist()
     position_of_key: dict[str, int] = {}
+    twin_of_key: dict[str, int] = {}
     kept: dict[str, int] = {}
+    position_of_row: dict[int, int] = {}
     for row, (key, text) in enumerate(zip(keys, texts, strict=True)):
         if key in position_of_key:
             raise DatasetError(f"{name}: prompt key {key!r} is given twice (prompt {row + 1})")
         first = kept.setdefault(prompt_id(text), row)
         if texts[first] != text:
             raise DatasetError(f"{name}: prompts {first + 1} and {row + 1} differ but have the same hash")
-        position_of_key[key] = len(kept) - 1 if first == row else DROPPED
+        if first == row:
+            position_of_row[row] = position_of_key[key] = len(kept) - 1
+        else:
+            position_of_key[key], twin_of_key[key] = DROPPED, position_of_row[first]
     table = harvested.take(pa.array(kept.values(), pa.int64()))
     splits = [
         "train" if is_train(own or identity) else "test"
@@ -82,7 +99,7 @@ def _identify(harvested: pa.Table, name: str) -> tuple[pa.Table, dict[str, int]]
     ]
     columns = {"prompt_id": pa.array(kept, pa.string()), "split": pa.array(splits, pa.string())}
     arrays = [columns[kind.name] if kind.name in columns else table[kind.name] for kind in PROMPTS]
-    return pa.Table.from_arrays(arrays, schema=PROMPTS), position_of_key
+    return _Identified(pa.Table.from_arrays(arrays, schema=PROMPTS), position_of_key, twin_of_key)
 
 
 def _dense(

@@ -39,9 +39,21 @@ def _body(manifest: Manifest) -> str:
         f"- models: {', '.join(manifest.models)}\n"
         f"- metrics: {', '.join(manifest.metrics)}\n"
         f"- labels: {counts.labels_present:,} of {counts.labels:,} present ({share:.1%})\n"
+        f"{_duplicates(manifest)}"
+        f"- input tokens: {manifest.input_tokens_origin}\n"
         f"- licence: {manifest.licence}\n"
         f"- digest: `{manifest.digest}`\n\n"
         "A missing score is null with a status; zero is a score. Files: `prompts.parquet`,\n"
         "`responses.parquet`, `labels.parquet`; `manifest.json` holds their digests and where each value\n"
         "came from. Check them with `rbx dataset check`, describe them with `rbx dataset show`.\n"
+    )
+
+
+def _duplicates(manifest: Manifest) -> str:
+    counts = manifest.counts
+    if not counts.duplicate_prompts:
+        return ""
+    return (
+        f"- duplicates: {counts.duplicate_prompts:,} prompts of equal text dropped, "
+        f"{counts.disagreeing_duplicates:,} of them scored otherwise\n"
     )

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from rbx.grid.manifest import Manifest
 from rbx.grid.rules import Finding, label_faults, prompt_faults, response_faults
 from rbx.grid.store import Tables, counts_of, read_tables
+
+SHOWN_MODELS = 8
+TOKENS_REMEDY = "Count them with the model's tokenizer and name the column as source.columns.input_tokens"
 
 
 @dataclass(frozen=True)
@@ -70,7 +73,8 @@ def _faults(manifest: Manifest, tables: Tables) -> Iterator[Finding]:
     yield from prompt_faults(tables.prompts)
     yield from response_faults(tables.responses, ids, manifest.models)
     yield from label_faults(tables.labels, ids, manifest.models, manifest.metrics)
-    found = counts_of(tables.prompts, tables.responses, tables.labels, manifest.counts.duplicate_prompts)
+    dropped = manifest.counts
+    found = counts_of(tables, dropped.duplicate_prompts, dropped.disagreeing_duplicates)
     if found != manifest.counts:
         what = f"counts {manifest.counts!r}, the tables hold {found!r}"
         yield Finding("counts", "manifest.json", None, "counts", 1, what)
@@ -83,16 +87,44 @@ def _warnings(manifest: Manifest, tables: Tables) -> Iterator[Finding]:
     for split in ("train", "test"):
         if split not in pc.unique(tables.prompts["split"]).to_pylist():
             yield Finding("split", "prompts.parquet", None, "split", 0, f"no {split} prompt")
-    unlabelled = manifest.counts.labels - manifest.counts.labels_present
-    if unlabelled:
-        row = int(np.flatnonzero(tables.labels["score"].is_null().to_numpy())[0])
-        what = f"{unlabelled:,} of {manifest.counts.labels:,} labels are missing"
-        yield Finding("coverage", "labels.parquet", row + 1, "score", unlabelled, what)
-    unknown = tables.responses["output_tokens"].null_count
-    if unknown:
-        row = int(np.flatnonzero(tables.responses["output_tokens"].is_null().to_numpy())[0])
-        what = f"{unknown:,} answers have no length; a sweep leaves their prompts out"
-        yield Finding("coverage", "responses.parquet", row + 1, "output_tokens", unknown, what)
+    yield from _missing(tables)
+    if manifest.input_tokens_estimated and not manifest.synthetic:
+        what = f"{manifest.input_tokens_origin}; costs and prompt times rest on it. {TOKENS_REMEDY}"
+        yield Finding("estimate", "prompts.parquet", None, "input_tokens", tables.prompts.num_rows, what)
+    if disagreeing := manifest.counts.disagreeing_duplicates:
+        what = (
+            f"of {manifest.counts.duplicate_prompts:,} dropped prompts of equal text, {disagreeing:,} were "
+            "scored otherwise than the one that stays; average them in the source if the first is not wanted"
+        )
+        yield Finding("duplicate", "manifest.json", None, None, disagreeing, what)
+
+
+def _missing(tables: Tables) -> Iterator[Finding]:
+    """Labels and lengths that are not there, by model."""
+    labels, responses = tables.labels, tables.responses
+    if unlabelled := labels["score"].null_count:
+        which = _by_model(labels, "score")
+        what = f"{unlabelled:,} of {labels.num_rows:,} labels are missing: {which}"
+        yield Finding("coverage", "labels.parquet", None, "score", unlabelled, what)
+    if unknown := responses["output_tokens"].null_count:
+        which = _by_model(responses, "output_tokens")
+        share = f"{unknown:,} of {responses.num_rows:,} answers have no length"
+        what = f"{share}: {which}; a sweep leaves their prompts out"
+        yield Finding("coverage", "responses.parquet", None, "output_tokens", unknown, what)
+
+
+def _by_model(table: pa.Table, column: str) -> str:
+    """``big 200 of 293, small 32 of 293``: the models (and metrics) with a null, the worst first."""
+    axes = [name for name in ("model", "metric") if name in table.column_names]
+    if len(pc.unique(table[axes[-1]])) == 1:
+        axes = ["model"]
+    nulls, rows = Counter[str](), Counter[str]()
+    for *names, value in zip(*(table[name].to_pylist() for name in (*axes, column)), strict=True):
+        rows[" on ".join(names)] += 1
+        nulls[" on ".join(names)] += value is None
+    worst = sorted(((n, name) for name, n in nulls.items() if n), key=lambda each: (-each[0], each[1]))
+    shown = ", ".join(f"{name} {n:,} of {rows[name]:,}" for n, name in worst[:SHOWN_MODELS])
+    return shown + (f" and {len(worst) - SHOWN_MODELS:,} more" if len(worst) > SHOWN_MODELS else "")
 
 
 def _near_duplicates(prompts: pa.Table) -> Iterator[Finding]:

@@ -12,11 +12,16 @@ from rbx.errors import DatasetError
 
 FILE = "manifest.json"
 FORMAT = 1
+COUNTED = "counted by the source"
 TABLES = ("prompts.parquet", "responses.parquet", "labels.parquet")
 
 
 class Counts(StrictModel):
-    """Rows by kind; a label is present where its score is not null."""
+    """Rows by kind; a label is present where its score is not null.
+
+    ``disagreeing_duplicates`` are the dropped duplicates that some model scored otherwise than the prompt
+    that stays.
+    """
 
     prompts: NonNegativeInt
     train: NonNegativeInt
@@ -25,6 +30,7 @@ class Counts(StrictModel):
     labels: NonNegativeInt
     labels_present: NonNegativeInt
     duplicate_prompts: NonNegativeInt
+    disagreeing_duplicates: NonNegativeInt = 0
 
 
 class Manifest(StrictModel):
@@ -44,6 +50,16 @@ class Manifest(StrictModel):
     sources: dict[str, str]  # dotted key of the spec -> default | file | --set
     provenance: dict[str, Any]
     versions: dict[str, str]
+
+    @property
+    def input_tokens_origin(self) -> str:
+        """How the prompts' input tokens came about; begins with ``estimated`` where any is an estimate."""
+        return str(self.provenance.get("input_tokens", COUNTED))
+
+    @property
+    def input_tokens_estimated(self) -> bool:
+        """Whether some prompt's input tokens are an estimate."""
+        return self.input_tokens_origin.startswith("estimated")
 
 
 def digest_of_files(files: dict[str, str]) -> str:

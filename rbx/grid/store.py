@@ -17,6 +17,7 @@ from rbx.errors import DatasetError
 from rbx.grid.assemble import Grid
 from rbx.grid.card import dataset_card
 from rbx.grid.files import sha256_of
+from rbx.grid.leftovers import aside_of, clear_leftovers, staging_of
 from rbx.grid.manifest import FILE, FORMAT, TABLES, Counts, Manifest, digest_of_files, read_manifest
 from rbx.grid.schema import DEFAULT_METRIC, LABELS, PROMPTS, RESPONSES, GridView
 from rbx.grid.view import dense_view
@@ -49,15 +50,16 @@ class Tables:
 def write_grid(grid: Grid, origin: Origin, folder: Path, *, force: bool = False) -> tuple[Manifest, bool]:
     """Write a grid directory; returns its manifest and whether anything had to be written.
 
-    The files are written and synced in a directory beside it, which then takes its name. The same grid
-    is left as it is; another grid is replaced only with ``force``, and what is not a grid never.
-    Raises ``DatasetError``.
+    The files are written and synced in a directory beside it, which then takes its name; what killed
+    builds left there is cleared away first. The same grid is left as it is; another grid is replaced only
+    with ``force``, and what is not a grid never. Raises ``DatasetError``.
     """
     folder.parent.mkdir(parents=True, exist_ok=True)
-    staging = folder.with_name(f".{folder.name}.{os.getpid()}.tmp")
+    staging = staging_of(folder)
     shutil.rmtree(staging, ignore_errors=True)
-    staging.mkdir()
     try:
+        clear_leftovers(folder)
+        staging.mkdir()
         manifest = _write_files(grid, origin, staging)
         if folder.exists() and not _may_replace(folder, manifest, force=force):
             return manifest, False
@@ -81,7 +83,11 @@ def _write_files(grid: Grid, origin: Origin, staging: Path) -> Manifest:
         synthetic=origin.synthetic,
         models=grid.models,
         metrics=grid.metrics,
-        counts=counts_of(grid.prompts, grid.responses, grid.labels, grid.duplicate_prompts),
+        counts=counts_of(
+            Tables(grid.prompts, grid.responses, grid.labels),
+            grid.duplicate_prompts,
+            grid.disagreeing_duplicates,
+        ),
         files=files,
         digest=digest_of_files(files),
         spec=origin.spec,
@@ -97,17 +103,18 @@ def _write_files(grid: Grid, origin: Origin, staging: Path) -> Manifest:
     return manifest
 
 
-def counts_of(prompts: pa.Table, responses: pa.Table, labels: pa.Table, duplicates: int) -> Counts:
-    """Count rows; ``duplicates`` is what assembling dropped."""
-    n_train = pc.sum(pc.equal(prompts["split"], "train")).as_py() or 0
+def counts_of(tables: Tables, duplicates: int, disagreeing: int) -> Counts:
+    """Count rows; ``duplicates`` is what assembling dropped, ``disagreeing`` how many of those differed."""
+    n_train = pc.sum(pc.equal(tables.prompts["split"], "train")).as_py() or 0
     return Counts(
-        prompts=prompts.num_rows,
+        prompts=tables.prompts.num_rows,
         train=n_train,
-        test=prompts.num_rows - n_train,
-        responses=responses.num_rows,
-        labels=labels.num_rows,
-        labels_present=labels.num_rows - labels["score"].null_count,
+        test=tables.prompts.num_rows - n_train,
+        responses=tables.responses.num_rows,
+        labels=tables.labels.num_rows,
+        labels_present=tables.labels.num_rows - tables.labels["score"].null_count,
         duplicate_prompts=duplicates,
+        disagreeing_duplicates=disagreeing,
     )
 
 
@@ -115,7 +122,8 @@ def _may_replace(folder: Path, manifest: Manifest, *, force: bool) -> bool:
     """False where the very same grid is there already; raises where it must not be replaced."""
     if folder.is_dir() and not any(folder.iterdir()):
         return True
-    if not (folder / FILE).is_file():
+    # Bundles and sweeps have a manifest of the same name; prompts.parquet stands in a grid alone.
+    if not (folder / TABLES[0]).is_file():
         raise DatasetError(f"{folder}: exists and is not a grid; give another directory with --out")
     if force:
         return True
@@ -134,7 +142,7 @@ def _may_replace(folder: Path, manifest: Manifest, *, force: bool) -> bool:
 
 def _put_in_place(staging: Path, folder: Path) -> None:
     # A directory can't be renamed over a full one, so the old grid steps aside first.
-    aside = folder.with_name(f".{folder.name}.{os.getpid()}.old")
+    aside = aside_of(folder)
     if folder.exists():
         folder.rename(aside)
     staging.rename(folder)

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rbx.errors import DatasetError
+from rbx.grid.manifest import COUNTED
 from rbx.grid.schema import GridView
 
 Floats = NDArray[np.float64]
@@ -51,6 +52,7 @@ class GridSummary:
     harmful: int
     sources: dict[str, int]
     input_tokens_mean: float
+    input_tokens_origin: str
     models: tuple[ModelSummary, ...]
     n_complete: int
     random: float | None
@@ -65,8 +67,11 @@ class GridSummary:
         return asdict(self)
 
 
-def summarise(view: GridView, split: str = "all") -> GridSummary:
-    """Summarise train, test or all prompts of a view; raises ``DatasetError`` where the split is empty."""
+def summarise(view: GridView, split: str = "all", *, input_tokens_origin: str = COUNTED) -> GridSummary:
+    """Summarise train, test or all prompts of a view; raises ``DatasetError`` where the split is empty.
+
+    ``input_tokens_origin`` is the manifest's word on how input tokens were counted.
+    """
     rows = view.rows(split)
     if len(rows) == 0:
         raise DatasetError(f"grid {view.name}: no {split} prompts")
@@ -87,6 +92,7 @@ def summarise(view: GridView, split: str = "all") -> GridSummary:
         harmful=int(view.is_harmful[rows].sum()),
         sources=dict(sorted(Counter(view.sources[row] for row in rows).items())),
         input_tokens_mean=float(view.input_tokens[rows].mean()),
+        input_tokens_origin=input_tokens_origin,
         models=tuple(
             _model(name, score[:, column], length[:, column]) for column, name in enumerate(view.models)
         ),

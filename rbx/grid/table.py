@@ -34,6 +34,7 @@ class _Collected:
     pairs: set[tuple[str, str]] = field(default_factory=set)
     responses: list[ResponseRow] = field(default_factory=list)
     labels: list[LabelRow] = field(default_factory=list)
+    estimated: int = 0  # prompts without a token count
 
     def prompt(self, row: Row, columns: LongColumns | WideColumns) -> str:
         """Note the prompt of a row; returns its key."""
@@ -41,7 +42,10 @@ class _Collected:
         key = row.text(columns.id) if columns.id else prompt_id(text)
         known = self.prompts.get(key)
         if known is None:
-            self.prompts[key] = _prompt_row(row, columns, key, text)
+            counted = row.optional_count(columns.input_tokens) if columns.input_tokens else None
+            self.estimated += counted is None
+            tokens = estimated_tokens(text) if counted is None else counted
+            self.prompts[key] = _prompt_row(row, columns, key, text, tokens)
             self.first_row[key] = row.number
         elif known.prompt != text:
             where = f"row {self.first_row[key]}"
@@ -79,10 +83,20 @@ def read_table(spec: LongTableSource | WideTableSource, say: Say) -> Harvest:
     _refuse_absent_columns(spec, columns, spec.path)
     provenance: dict[str, Any] = {
         "files": {spec.path.name: sha256_of(spec.path)},
-        "input_tokens": spec.columns.input_tokens or f"estimated: characters / {CHARACTERS_PER_TOKEN}",
+        "input_tokens": _tokens_origin(collected, spec.columns.input_tokens),
     }
     prompts = list(collected.prompts.values())
     return harvest_rows(prompts, collected.responses, collected.labels, provenance)
+
+
+def _tokens_origin(collected: _Collected, column: str | None) -> str:
+    estimate = f"estimated: characters / {CHARACTERS_PER_TOKEN}"
+    if column is None:
+        return estimate
+    if collected.estimated:
+        where = f"{collected.estimated:,} of {len(collected.prompts):,} prompts"
+        return f"{estimate} for {where}, the others from column {column}"
+    return f"column {column}"
 
 
 def _collect(collected: _Collected, row: Row, spec: LongTableSource | WideTableSource) -> None:
@@ -107,15 +121,16 @@ def _refuse_absent_columns(spec: LongTableSource | WideTableSource, columns: set
         )
 
 
-def _prompt_row(row: Row, columns: LongColumns | WideColumns, key: str, text: str) -> PromptRow:
-    counted = row.optional_count(columns.input_tokens) if columns.input_tokens else None
+def _prompt_row(
+    row: Row, columns: LongColumns | WideColumns, key: str, text: str, input_tokens: int
+) -> PromptRow:
     return PromptRow(
         key=key,
         prompt=text,
         source=(row.optional_text(columns.source) if columns.source else None) or row.path.name,
         reference=row.optional_text(columns.reference) if columns.reference else None,
         is_harmful=row.flag(columns.is_harmful) if columns.is_harmful else False,
-        input_tokens=estimated_tokens(text) if counted is None else counted,
+        input_tokens=input_tokens,
     )
 
 

@@ -141,14 +141,17 @@ def _check(embeddings: Embeddings, labels: Labels, k: int) -> None:
         raise BundleError(f"an index needs prompts and models; given: {n} prompts, {n_models} models")
     if k < 1:
         raise BundleError(f"k is {k}; at least one neighbour is needed")
-    for name, array in (("score", labels.score), ("length_tokens", labels.length_tokens)):
+    for name, array in (("score", labels.score), ("output_tokens", labels.length_tokens)):
         if array.shape != (n, n_models):
             raise BundleError(f"{name} has shape {array.shape}, expected {(n, n_models)}")
         if np.isinf(array).any():
             raise BundleError(f"{name} holds infinity in row {int(np.argwhere(np.isinf(array))[0, 0])}")
         for column, model in enumerate(labels.models):
             if np.isnan(array[:, column]).all():
-                raise BundleError(f"{model}: no training prompt has a {name}; drop the model or label it")
+                raise BundleError(
+                    f"{model}: no training prompt has a value of {name}; take the model out of the pool or "
+                    f"fill in that column of the grid"
+                )
     norms = np.linalg.norm(embeddings.astype(np.float64), axis=1)
     wrong = np.flatnonzero(~(np.abs(norms - 1.0) < 1e-3))
     if len(wrong):

@@ -130,6 +130,35 @@ def test_a_table_of_ones_own(tmp_path: Path, capsys: pytest.CaptureFixture[str])
         ]
     )
     assert code == 0
-    assert "2 of 2 present" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "2 of 2 present" in printed
+    assert "0 prompts dropped for an equal text, 0 of them scored otherwise" in printed
+    assert "tokens estimated: characters / 4" in printed
     assert run(["dataset", "check", str(tmp_path / "mine")]) == 0
-    assert "warning: prompts.parquet, column split: no " in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "warning: prompts.parquet, column split: no " in printed
+    assert "warning: prompts.parquet, column input_tokens: estimated: characters / 4; costs" in printed
+    assert run(["dataset", "show", str(tmp_path / "mine")]) == 0
+    assert "1 input tokens on average (estimated: characters / 4)" in capsys.readouterr().out
+    assert run(["dataset", "show", str(tmp_path / "mine"), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["input_tokens_origin"] == "estimated: characters / 4"
+    assert "- input tokens: estimated: characters / 4\n" in (tmp_path / "mine" / "README.md").read_text()
+
+
+def test_missing_labels_are_told_by_model_without_a_row(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "answers.csv").write_text(
+        "prompt,model,score,response,output_tokens\n"
+        + "".join(
+            f"p{row},{model},{'' if model == 'large' else 1},yes,3\n"
+            for row in range(8)
+            for model in ("small", "large")
+        )
+    )
+    spec, out = str(SPECS / "table-long.yaml"), str(tmp_path / "mine")
+    assert run(["build-dataset", spec, "--out", out, "--set", f"source.path={tmp_path / 'answers.csv'}"]) == 0
+    capsys.readouterr()
+    assert run(["dataset", "check", out]) == 0
+    told = [line for line in capsys.readouterr().out.splitlines() if "missing" in line]
+    assert told == ["warning: labels.parquet, column score: 8 of 16 labels are missing: large 8 of 8"]

@@ -46,7 +46,8 @@ def coefficients(read: Readings) -> dict[str, float]:
         [m1, p1, 0, p1 * (p1 + 1) / 2],
         [m2, p2, 0, p2 * (p2 + 1) / 2],
     ]
-    solved = np.linalg.solve(matrix, [read.c_s - read.b_s, read.a_s, read.d_s, read.e_s])
+    told = [read.c_s - read.b_s, read.a_s, read.d_s, read.e_s]
+    solved = np.linalg.solve(np.array(matrix, dtype=np.float64), np.array(told, dtype=np.float64))
     return dict(zip(("b0", "b1", "b2", "b3"), solved.tolist(), strict=True))
 
 

@@ -99,11 +99,83 @@ def test_missing_labels_are_a_warning_with_their_number(tmp_path: Path) -> None:
     inspection = inspect_grid(tmp_path / "grid")
     assert inspection.faults == ()
     coverage = [each for each in inspection.warnings if each.rule == "coverage"]
-    assert [each.count for each in coverage] == [8]
+    (found,) = coverage
+    assert (found.count, found.row, found.place) == (8, None, ", column score")
+    assert found.what == "8 of 12 labels are missing: x 4 of 6, y 4 of 6"
     assert {each.model: (each.present, each.missing) for each in inspection.coverage} == {
         "x": (2, 4),
         "y": (2, 4),
     }
+
+
+def test_the_model_that_lacks_most_is_named_first(tmp_path: Path) -> None:
+    rows = [
+        {"prompt": f"p{row}", "model": model, "score": 1.0 if row >= lost else None, "tokens": row or None}
+        for row in range(5)
+        for model, lost in (("x", 1), ("y", 3), ("z", 0))
+        if model != "z" or row
+    ]
+    columns = {"prompt": "prompt", "model": "model", "score": "score", "output_tokens": "tokens"}
+    path = write_jsonl(tmp_path / "rows.jsonl", rows)
+    build({"kind": "table", "layout": "long", "path": str(path), "columns": columns}, tmp_path / "grid")
+    told = {
+        (each.file, each.what) for each in inspect_grid(tmp_path / "grid").warnings if each.rule == "coverage"
+    }
+    assert told == {
+        ("labels.parquet", "5 of 15 labels are missing: y 3 of 5, x 1 of 5, z 1 of 5"),
+        (
+            "responses.parquet",
+            "3 of 15 answers have no length: x 1 of 5, y 1 of 5, z 1 of 5; a sweep leaves their prompts out",
+        ),
+    }
+
+
+def test_estimated_input_tokens_are_a_warning_and_counted_ones_are_none(tmp_path: Path) -> None:
+    rows: list[dict[str, Any]] = [
+        {"prompt": f"p{row}", "model": "x", "score": 1, "n": None if row == 2 else 9} for row in range(9)
+    ]
+    columns = {"prompt": "prompt", "model": "model", "score": "score"}
+    path = write_jsonl(tmp_path / "rows.jsonl", rows)
+    spec = {"kind": "table", "layout": "long", "path": str(path)}
+
+    def told(more: dict[str, str]) -> list[str]:
+        build(spec | {"columns": columns | more}, tmp_path / "grid", force=True)
+        return [each.what for each in inspect_grid(tmp_path / "grid").warnings if each.rule == "estimate"]
+
+    (whole,) = told({})
+    assert whole.startswith("estimated: characters / 4; costs")
+    assert "source.columns.input_tokens" in whole
+    (part,) = told({"input_tokens": "n"})
+    assert part.startswith("estimated: characters / 4 for 1 of 9 prompts, the others from column n; costs")
+    write_jsonl(path, [row | {"n": 9} for row in rows])
+    assert told({"input_tokens": "n"}) == []
+
+
+def test_dropped_duplicates_that_were_scored_otherwise_are_counted(tmp_path: Path) -> None:
+    rows = [
+        {"id": "a", "prompt": "same", "model": "x", "score": 1},
+        {"id": "a", "prompt": "same", "model": "y", "score": None, "tokens": 3},
+        {"id": "b", "prompt": "same", "model": "x", "score": 1},  # agrees
+        {"id": "b", "prompt": "same", "model": "y", "score": 0},  # the one that stays has no score
+        {"id": "c", "prompt": "same", "model": "x", "score": 0},
+        {"id": "d", "prompt": "other", "model": "x", "score": 0},
+        {"id": "e", "prompt": "other", "model": "x", "score": 0.5},
+        {"id": "e", "prompt": "other", "model": "y", "score": 1},
+    ]
+    columns = {name: name for name in ("id", "prompt", "model", "score")} | {"output_tokens": "tokens"}
+    path = write_jsonl(tmp_path / "rows.jsonl", rows)
+    spec = {"kind": "table", "layout": "long", "path": str(path), "columns": columns}
+    counts = build(spec, tmp_path / "grid").manifest.counts
+    assert (counts.prompts, counts.duplicate_prompts, counts.disagreeing_duplicates) == (2, 3, 2)
+    inspection = inspect_grid(tmp_path / "grid")
+    assert inspection.faults == ()
+    (found,) = (each for each in inspection.warnings if each.rule == "duplicate")
+    assert (found.count, found.place) == (2, "")
+    assert found.what.startswith("of 3 dropped prompts of equal text, 2 were scored otherwise")
+    assert (
+        "3 prompts of equal text dropped, 2 of them scored otherwise"
+        in (tmp_path / "grid" / "README.md").read_text()
+    )
 
 
 def test_a_text_that_differs_in_white_space_only_across_the_split_is_a_warning(tmp_path: Path) -> None:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import signal
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +21,7 @@ from rbx.grid.manifest import FILE, TABLES, digest_of_files, read_manifest
 from rbx.grid.store import open_view
 from tests.grid.building import build, zeroeval
 from tests.grid.sources import write_zeroeval, zeroeval_answer, zeroeval_prompt
+from tests.workplace import ROOT
 
 
 def source(tmp_path: Path, score: int = 1) -> dict[str, Any]:
@@ -86,6 +90,56 @@ def test_a_write_that_fails_leaves_the_old_grid_and_no_litter(
         build(source(tmp_path, 0), tmp_path / "grid", force=True)
     assert content(tmp_path / "grid") == before
     assert sorted(path.name for path in tmp_path.iterdir()) == ["grid", "source-0", "source-1"]
+
+
+def ended_process() -> int:
+    """The id of a process that ran and is gone."""
+    child = subprocess.Popen([sys.executable, "-c", ""])
+    child.wait()
+    return child.pid
+
+
+def test_leftovers_of_killed_builds_are_cleared_and_those_of_live_ones_kept(tmp_path: Path) -> None:
+    dead, alive = ended_process(), os.getppid()
+    names = [
+        f".grid.{dead}.tmp",
+        f".grid.{dead}.old",
+        f".grid.{alive}.tmp",
+        f".other.{dead}.tmp",
+        ".grid.x.tmp",
+    ]
+    build(source(tmp_path), tmp_path / "grid")
+    for name in names:
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "prompts.parquet").write_text("half")
+    assert not build(source(tmp_path), tmp_path / "grid").written
+    left = sorted(path.name for path in tmp_path.iterdir())
+    assert left == sorted(["grid", "source-1", *names[2:]])
+
+
+def test_a_grid_that_a_killed_build_had_moved_aside_comes_back(tmp_path: Path) -> None:
+    build(source(tmp_path), tmp_path / "grid")
+    before = content(tmp_path / "grid")
+    (tmp_path / "grid").rename(tmp_path / f".grid.{ended_process()}.old")
+    with pytest.raises(DatasetError, match="holds another grid"):
+        build(source(tmp_path, 0), tmp_path / "grid")
+    assert content(tmp_path / "grid") == before
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["grid", "source-0", "source-1"]
+
+
+def test_a_build_killed_while_it_writes_leaves_nothing_after_the_next(tmp_path: Path) -> None:
+    spec = source(tmp_path)
+    script = (
+        "import os, signal, sys; from pathlib import Path; from tests.grid.building import build, zeroeval\n"
+        "os.fsync = lambda descriptor: os.kill(os.getpid(), signal.SIGKILL)\n"
+        "build(zeroeval(Path(sys.argv[1])), Path(sys.argv[2]))\n"
+    )
+    arguments = [sys.executable, "-c", script, spec["path"], str(tmp_path / "grid")]
+    killed = subprocess.run(arguments, cwd=ROOT, check=False)
+    assert killed.returncode == -signal.SIGKILL
+    assert [path.name for path in tmp_path.glob(".grid.*.tmp")]
+    build(spec, tmp_path / "grid")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["grid", "source-1"]
 
 
 @pytest.mark.parametrize("name", TABLES)

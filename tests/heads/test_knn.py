@@ -133,7 +133,7 @@ def test_k_beyond_the_index_is_clamped_with_a_note(caplog: pytest.LogCaptureFixt
         (np.eye(4), np.ones((3, 1)), 1, "score has shape"),
         (np.full((4, 4), np.nan), np.ones((4, 1)), 1, "training prompt 0"),
         (2 * np.eye(4), np.ones((4, 1)), 1, "has length 2, not 1"),
-        (np.eye(4), np.full((4, 1), np.nan), 1, "m: no training prompt has a score"),
+        (np.eye(4), np.full((4, 1), np.nan), 1, "m: no training prompt has a value of score"),
         (np.eye(4), np.array([[0.0], [np.inf], [0.0], [0.0]]), 1, "infinity in row 1"),
         (np.eye(4), np.ones((4, 1)), 0, "k is 0"),
     ],
@@ -143,6 +143,12 @@ def test_a_faulty_index_is_refused(
 ) -> None:
     with pytest.raises(BundleError, match=said):
         KnnHead(embeddings.astype(np.float32), Labels(("m",), score, np.ones_like(score)), k)
+
+
+def test_a_model_without_any_length_is_told_by_the_column_of_the_grid() -> None:
+    known = Labels(("m",), np.ones((4, 1)), np.full((4, 1), np.nan))
+    with pytest.raises(BundleError, match=r"^m: no training prompt has a value of output_tokens; take the"):
+        KnnHead(np.eye(4, dtype=np.float32), known, 2)
 
 
 def test_faulty_queries_are_refused() -> None:
