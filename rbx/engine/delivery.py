@@ -28,9 +28,10 @@ def end_step(state: EngineState, i: int) -> None:
 def _deliver_to_running(state: EngineState, i: int) -> None:
     counts, slots, running, due = state.counts, state.slots, state.running[i], state.due[i]
     batch, end_s = counts[i, inst.STARTED], state.times[i, inst.END_S]
-    following = np.int64(req.NEVER)
-    kept = 0
-    for k in range(counts[i, inst.RUNNING]):
+    held, kept = counts[i, inst.RUNNING], 0
+    while kept < held and due[kept] != batch:
+        kept += 1
+    for k in range(kept, held):
         next_batch = due[k]
         if next_batch == batch:
             slot = running[k]
@@ -40,11 +41,12 @@ def _deliver_to_running(state: EngineState, i: int) -> None:
                 release(state, i, slot)
                 _finish(state, i, slot, end_s)
                 continue
-        if kept < k:
-            running[kept] = running[k]
+        running[kept] = running[k]
         due[kept] = next_batch
-        following = min(following, next_batch)
         kept += 1
+    following = np.int64(req.NEVER)
+    for k in range(kept):
+        following = min(following, due[k])
     counts[i, inst.RUNNING] = kept
     counts[i, inst.NEXT_DELIVERY] = following
 

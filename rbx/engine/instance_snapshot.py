@@ -25,7 +25,7 @@ class InstanceSnapshot:
     waiting list in order. ``steps`` (F, snap.N_STEP) has up to two batches in flight: the running one,
     then the one formed ahead; ``step_start_s`` (F,) is NaN for a batch that has not started.
 
-    The arrays are copied. Raises ``EngineError`` with the field's name for counts that can't be, NaN and
+    The arrays are copied and read-only. Raises ``EngineError`` with the field's name for counts that can't be, NaN and
     clocks that run backwards.
     """
 
@@ -45,6 +45,8 @@ class InstanceSnapshot:
         own(self, "steps", whole(self.steps, "steps", snap.N_STEP))
         own(self, "step_start_s", np.array(self.step_start_s, dtype=np.float64))
         own(self, "stamp_s", float(self.stamp_s))
+        for array in (self.requests, self.steps, self.step_start_s):
+            array.flags.writeable = False
         self._check_scalars()
         self._check_steps()
         check_requests(self)

@@ -34,7 +34,7 @@ from rbx.heads.bundle_meta import BundleMeta, tier_identity
 from rbx.heads.embedding_cache import encode_cached
 from rbx.heads.encoder import Embeddings, Encoder, EncoderCost, encoder_cost, load_encoder
 from rbx.heads.knn import KnnHead, Labels
-from rbx.heads.manifest import MANIFEST, canonical, read_files, write_files
+from rbx.heads.manifest import canonical, read_files, write_files
 from rbx.heads.predictions import Predictions
 from rbx.heads.progress import Progress, silent
 from rbx.heads.tpot import StaticPrior, TpotHeads
@@ -189,7 +189,8 @@ class Bundle:
 
 def check_target(path: Path) -> None:
     """Raise ``BundleError`` if a bundle can't be written to ``path`` without losing something else."""
-    if path.is_file() or (path.is_dir() and any(path.iterdir()) and not (path / MANIFEST).is_file()):
+    # Grids and sweeps have a manifest of the same name; bundle.json stands in a bundle alone.
+    if path.is_file() or (path.is_dir() and any(path.iterdir()) and not (path / "bundle.json").is_file()):
         raise BundleError(f"{path}: exists and is not a bundle; choose another --out")
 
 

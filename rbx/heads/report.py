@@ -54,7 +54,10 @@ class EncoderReport:
 
 @dataclass(frozen=True)
 class TrainingReport:
-    """All figures of one training run; holds no time of this machine, so it is the same everywhere."""
+    """All figures of one training run; holds no time of this machine, so it is the same everywhere.
+
+    ``notes`` say what was left out, and which heads are no better than a mean.
+    """
 
     grid: str
     synthetic: bool

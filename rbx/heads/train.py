@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from rbx.config.pool import Pool
 from rbx.errors import BundleError, DatasetError
 from rbx.grid.schema import GridView
+from rbx.heads.advice import advise
 from rbx.heads.bundle import Bundle
 from rbx.heads.bundle_meta import BundleMeta, ModelStatistics, tier_identity
 from rbx.heads.embedding_cache import encode_cached
@@ -156,6 +157,9 @@ def _report(
 ) -> TrainingReport:
     score, length = task.score[task.test], task.length[task.test]
     train_mean = np.nanmean(task.score[task.train], axis=0)
+    models = report_models(predictions[options.encoder], score, length)
+    rng = np.random.default_rng(options.seed)
+    routing = report_routing(predictions[options.encoder], score, train_mean, rng)
     return TrainingReport(
         grid=task.view.name,
         synthetic=task.view.synthetic,
@@ -165,13 +169,11 @@ def _report(
         n_train=len(task.train),
         n_test=len(task.test),
         label_coverage=float(np.mean(~np.isnan(task.score))),
-        models=report_models(predictions[options.encoder], score, length),
-        routing=report_routing(
-            predictions[options.encoder], score, train_mean, np.random.default_rng(options.seed)
-        ),
+        models=models,
+        routing=routing,
         tiers=fitted.reports,
         encoders=report_encoders(predictions, options.encoder, score, length, options.seed),
-        notes=notes,
+        notes=notes + advise(models, routing),
     )
 
 

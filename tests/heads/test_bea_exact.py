@@ -64,15 +64,15 @@ def test_true_lengths_predict_the_simulator(exact: bool, block: int) -> None:
 def test_lengths_do_not_matter_while_nobody_leaves() -> None:
     """A few steps with the same company cost the same, whatever anyone believes about what follows."""
     checked = 0
-    for seed in range(800):
+    for seed in range(2500):
         rng = np.random.default_rng([seed, 7])
         moment = random_moment(rng, exact=True)
         prompt = int(rng.integers(1, moment.max_prompt + 1))
         requests = moment.snapshot.requests.copy()
-        requests[:, snap.PREDICTED] = requests[:, snap.GENERATED] + rng.integers(8, 500, len(requests))
+        requests[:, snap.PREDICTED] = requests[:, snap.GENERATED] + rng.integers(4, 500, len(requests))
         guessing = replace(moment.snapshot, requests=requests)
-        beyond = requests[:, snap.CAP] > requests[:, snap.GENERATED] + 8
-        predicted = predict_ttft(guessing, Probe(prompt), caps=FAR)
+        beyond = requests[:, snap.CAP] > requests[:, snap.GENERATED] + 4
+        predicted = predict_ttft(guessing, Probe(prompt), unseen=moment.unseen, now_s=moment.now_s, caps=FAR)
         engine = moment.engine
         if moment.now_s > guessing.stamp_s or len(requests) == 0 or not beyond.all() or predicted.steps > 3:
             continue
@@ -83,4 +83,4 @@ def test_lengths_do_not_matter_while_nobody_leaves() -> None:
         if (engine.done_s[:slot][running] >= first_s).all():
             checked += 1
             assert predicted.seconds == first_s - moment.now_s
-    assert checked > 50
+    assert checked > 15

@@ -20,12 +20,14 @@ Ints = NDArray[np.int64]
 class LengthRule:
     """Survivors' median; else max(predicted + reserve, generated + 1); else half the cap.
 
-    ``survival`` belongs to the instance's model. Every guess lies above what is generated and within
-    the cap. Raises ``BundleError`` for a negative reserve.
+    ``survival`` belongs to the instance's model. With ``trust_predictions`` the survivors are asked only
+    about requests without a prediction that still lies ahead of what they have generated. Every guess
+    lies above what is generated and within the cap. Raises ``BundleError`` for a negative reserve.
     """
 
     survival: SurvivalTable | None = None
     reserve_tokens: int = 0
+    trust_predictions: bool = False
 
     def __post_init__(self) -> None:
         """Refuse values out of range."""
@@ -41,16 +43,19 @@ class LengthRule:
 
 
 @bare_njit
-def total_tokens(row: Ints, edges: Ints, medians: Ints, reserve_tokens: int) -> tuple[int, bool]:
+def total_tokens(
+    row: Ints, edges: Ints, medians: Ints, reserve_tokens: int, trust_predictions: bool
+) -> tuple[int, bool]:
     """Guessed output in all of one row of a snapshot's requests, and whether half the cap had to do."""
     generated, cap = row[snap.GENERATED], row[snap.CAP]
+    predicted = row[snap.PREDICTED] + reserve_tokens if row[snap.PREDICTED] > 0 else 0
     guess, unknown = 0, False
-    if generated < medians.shape[1]:
+    if generated < medians.shape[1] and not (trust_predictions and predicted > generated):
         b = 0
         while b < len(edges) and row[snap.PROMPT] > edges[b]:
             b += 1
         guess = medians[b, generated]
     if guess == 0:
-        unknown = row[snap.PREDICTED] == 0
-        guess = cap // 2 if unknown else row[snap.PREDICTED] + reserve_tokens
+        unknown = predicted == 0
+        guess = cap // 2 if unknown else predicted
     return min(max(guess, generated + 1), cap), unknown

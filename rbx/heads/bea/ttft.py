@@ -76,6 +76,7 @@ def predict_ttft(
         edges,
         medians,
         lengths.reserve_tokens,
+        lengths.trust_predictions,
         caps.horizon_s,
         caps.max_steps,
     )
@@ -117,6 +118,7 @@ def _replay(
     edges: Ints,
     medians: Ints,
     reserve_tokens: int,
+    trust_predictions: bool,
     horizon_s: float,
     max_steps: int,
 ) -> tuple[float, int, int]:
@@ -129,19 +131,20 @@ def _replay(
     state = empty_instance(limits, coefficients, probe + 1)
     totals, flags = np.empty(n, dtype=np.int64), 0
     for k in range(n):
-        totals[k], unknown = total_tokens(requests[k], edges, medians, reserve_tokens)
+        totals[k], unknown = total_tokens(requests[k], edges, medians, reserve_tokens, trust_predictions)
         flags |= _LENGTH_UNKNOWN if unknown else 0
     load(state, stamp_s, free_blocks, running, requests, totals, step_start_s, steps)
     flags |= _visible_flags(state, stamp_s, requests, running, step_start_s)
     for k in range(len(unseen)):
-        total, unknown = total_tokens(unseen[k], edges, medians, reserve_tokens)
+        total, unknown = total_tokens(unseen[k], edges, medians, reserve_tokens, trust_predictions)
         flags |= _LENGTH_UNKNOWN if unknown else 0
         enter_request(state, n + k, unseen[k], total)
         state.slot_times[n + k, req.AT_S] = max(stamp_s, dispatched_s[k])
         enqueue_arrival(state, n + k)
     ended = _steps_ended(state)
     advance_all(state, now_s)
-    flags |= _AGED if _steps_ended(state) > ended else 0
+    if now_s > stamp_s and _steps_ended(state) > ended:
+        flags |= _AGED
     _enter_probe(state, probe, prompt_tokens, cached_tokens, now_s)
     seconds, count, caps = _first_token(state, probe, now_s, horizon_s, max_steps)
     for slot in range(probe + 1):
