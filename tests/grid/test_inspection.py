@@ -152,7 +152,7 @@ def test_estimated_input_tokens_are_a_warning_and_counted_ones_are_none(tmp_path
 
 
 def test_dropped_duplicates_that_were_scored_otherwise_are_counted(tmp_path: Path) -> None:
-    rows = [
+    rows: list[dict[str, Any]] = [
         {"id": "a", "prompt": "same", "model": "x", "score": 1},
         {"id": "a", "prompt": "same", "model": "y", "score": None, "tokens": 3},
         {"id": "b", "prompt": "same", "model": "x", "score": 1},  # agrees
