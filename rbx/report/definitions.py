@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from rbx.report.decision_tables import LONGEST_WINDOW_S, SATURATED_TTFT_SHARE, SATURATED_WAIT_S
+from rbx.report.dominance import QUALITY_MARGIN
 from rbx.report.keeping_up import FEWEST_LATE_ARRIVALS, FILLED_AFTER_DECODES
 from rbx.report.number import percent
 from rbx.report.paired import Resampling
@@ -34,10 +36,16 @@ DEFINITIONS = (
     Definition("E2E", "done − scheduled send", "ok"),
     Definition("p50, p95, p99", "linear between order statistics, as numpy.percentile", "that of the metric"),
     Definition("cost per request", "USD spent on all requests ÷ completed requests", "all, over ok"),
-    Definition("throughput", "ok ÷ (first send → last completion), mean over seeds", "ok"),
     Definition(
-        "throughput in window",
-        "ok before the last arrival ÷ (first → last arrival), mean over seeds",
+        "throughput",
+        "ok before the last arrival ÷ arrival window (first → last arrival), mean over seeds. Its interval "
+        "resamples which prompts arrive at the same rate",
+        "ok",
+    ),
+    Definition(
+        "throughput to last completion",
+        "ok ÷ (first send → last completion), mean over seeds. One answer that ends late lowers it, and the "
+        "shorter the run the more: it ranks nothing here, and stands in the tables of each rate alone",
         "ok",
     ),
     Definition(
@@ -62,6 +70,25 @@ DEFINITIONS = (
     ),
     Definition("difference", "policy − baseline within the same resamples", "each its own, at one rate"),
     Definition(
+        "ahead",
+        "some RouteBalance cell is at least as good in both coordinates and better in one, by the estimates",
+        "policies at one rate",
+    ),
+    Definition(
+        "sure",
+        "ahead by a cell whose gain on the axis (latency, throughput or cost) has an interval that excludes "
+        f"zero, and whose quality difference has an interval above −{QUALITY_MARGIN:g}, the margin within "
+        "which quality counts as not worse",
+        "policies at one rate",
+    ),
+    Definition("batch size", "requests ÷ batches", "sent"),
+    Definition(
+        "decision saturated",
+        f"mean batch wait above {SATURATED_WAIT_S:g} s, or above {LONGEST_WINDOW_S:g} s and above "
+        f"{percent(SATURATED_TTFT_SHARE)} of mean TTFT: requests queue for the decision",
+        "a policy at one rate",
+    ),
+    Definition(
         "not dominated",
         "no other policy is at least as good in both coordinates and better in one",
         "policies at one rate",
@@ -81,5 +108,5 @@ def interval_words(resampling: Resampling, level: float) -> str:
         "gives the same value, and not estimable where fewer than two prompts count, where a resample "
         "holds nothing to average, or where two policies did not face the same requests. Intervals cover "
         "the choice of prompts, not the chance of arrivals: more seeds are the way to see that. They are "
-        "not corrected for the number of comparisons. Throughput is one figure a cell and has none."
+        "not corrected for the number of comparisons."
     )

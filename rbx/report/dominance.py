@@ -15,15 +15,18 @@ from rbx.report.paired import PairedPoints
 from rbx.report.plane import Plane
 from rbx.report.point import Point
 
-Verdict = Literal["both", "one", "estimate", "no", "unknown"]
+# A lead in latency, throughput or cost is called sure only if quality is not worse by more than this.
+QUALITY_MARGIN = 0.02
+
+Verdict = Literal["sure", "estimate", "no", "unknown"]
 VERDICTS: dict[Verdict, str] = {
-    "both": "better in both, both intervals exclude zero",
-    "one": "at least as good in both, one interval excludes zero",
-    "estimate": "at least as good in both by the estimates alone",
+    "sure": "at least as good in both; the interval of the gain on the axis lies above zero, and that of the "
+    f"quality difference above −{QUALITY_MARGIN:g}",
+    "estimate": "at least as good in both by the estimates, but not surely",
     "no": "no cell is at least as good in both",
     "unknown": "not comparable",
 }
-_RANK: tuple[Verdict, ...] = ("unknown", "no", "estimate", "one", "both")
+_RANK: tuple[Verdict, ...] = ("unknown", "no", "estimate", "sure")
 
 
 @dataclass(frozen=True)
@@ -33,6 +36,12 @@ class Trade:
     point: Point
     quality_gain: Interval
     saving: Interval
+
+    @property
+    def is_sure(self) -> bool:
+        """Whether the saving's interval lies above zero, and quality is not worse by ``QUALITY_MARGIN``."""
+        gains = self.saving.excludes_zero and self.saving.low > 0
+        return gains and self.quality_gain.low >= -QUALITY_MARGIN
 
 
 @dataclass(frozen=True)
@@ -54,7 +63,7 @@ class Duel:
     @property
     def won(self) -> bool:
         """Whether a cell is at least as good in both and better in one, by the estimates."""
-        return self.verdict in ("both", "one", "estimate")
+        return self.verdict in ("sure", "estimate")
 
 
 def duel(paired: PairedPoints, fused: list[Point], baseline: Point, plane: Plane) -> Duel:
@@ -85,10 +94,7 @@ def duel(paired: PairedPoints, fused: list[Point], baseline: Point, plane: Plane
 def _verdict(trade: Trade) -> Verdict:
     if trade.quality_gain.value <= 0 and trade.saving.value <= 0:
         return "no"
-    sure = [each.excludes_zero and each.value > 0 for each in (trade.quality_gain, trade.saving)]
-    if all(sure):
-        return "both"
-    return "one" if any(sure) else "estimate"
+    return "sure" if trade.is_sure else "estimate"
 
 
 def duels(paired: PairedPoints, points: list[Point], planes: tuple[Plane, ...]) -> Iterator[Duel]:

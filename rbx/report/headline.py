@@ -1,26 +1,24 @@
-"""The answer in plain words: what was run, where RouteBalance wins, by how much, and where not."""
+"""The top of the report in plain words: what was run, what the answer is, and what to beware of."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
-from rbx.report.analysis import Analysis, RateResult
-from rbx.report.dominance import Duel, Trade
-from rbx.report.number import percent, score
-from rbx.report.plane import PLANES, Plane
+from rbx.report.analysis import Analysis
+from rbx.report.answer import AnswerList, Fought, answer, compared
+from rbx.report.decision_tables import saturation_warnings
+from rbx.report.number import percent
 from rbx.report.point import Point
-from rbx.report.sweep_tables import saved
-from rbx.report.table import Value, change
 
 
 @dataclass(frozen=True)
 class Headline:
-    """``run`` says what stands behind the numbers; the lists hold one sentence an item."""
+    """``run`` says what stands behind the numbers; ``warnings`` hold one sentence an item."""
 
     run: str
-    wins: tuple[str, ...]
-    losses: tuple[str, ...]
+    answer: tuple[AnswerList, ...]
     warnings: tuple[str, ...]
 
 
@@ -28,8 +26,7 @@ def headline(analysis: Analysis) -> Headline:
     """Compose the sentences at the top of the page."""
     return Headline(
         run=what_was_run(analysis),
-        wins=tuple(_wins(analysis)),
-        losses=tuple(_losses(analysis)),
+        answer=answer(analysis),
         warnings=tuple(_warnings(analysis)),
     )
 
@@ -75,25 +72,13 @@ def _plural(n: int, one: str, many: str = "") -> str:
     return f"{n:,} {one if n == 1 else many or one + 's'}"
 
 
-def _wins(analysis: Analysis) -> Iterable[str]:
-    found = [(rate, duel) for rate in analysis.rates for duel in rate.duels]
-    if not found:
-        yield "No comparison: the sweep lacks RouteBalance cells, or policies to compare them with."
-        return
-    passthrough = [(r, d) for r, d in found if d.baseline.family == "passthrough"]
-    for plane in PLANES:
-        for words, group in (("passthrough", passthrough), ("all other", found)):
-            mine = [(r, d) for r, d in group if d.plane is plane]
-            if mine and (words == "passthrough" or not passthrough):
-                yield _tally(plane, words, mine)
-
-
 def _overload(analysis: Analysis) -> Iterable[str]:
     """How many of the compared points do not keep up: leads over those grow with the length of the run."""
-    found = [(rate, duel) for rate in analysis.rates for duel in rate.duels]
-    passthrough = [(r, d) for r, d in found if d.baseline.family == "passthrough"]
-    words = "passthrough" if passthrough else "other"
-    points = _compared(passthrough or found)
+    rivals, words = compared([(rate, duel) for rate in analysis.rates for duel in rate.duels])
+    if not rivals:
+        yield from _overload_alone(analysis)
+        return
+    points = _fighters(rivals)
     others = [point for point in points if not point.is_fused]
     behind = sum(point.is_overloaded for point in others)
     fused = [point for point in points if point.is_fused]
@@ -106,85 +91,27 @@ def _overload(analysis: Analysis) -> Iterable[str]:
         )
 
 
-def _compared(found: list[tuple[RateResult, Duel]]) -> list[Point]:
+def _overload_alone(analysis: Analysis) -> Iterable[str]:
+    """The same where nothing is compared with RouteBalance."""
+    behind = sum(result.point.is_overloaded for result in analysis.results)
+    if behind:
+        yield (
+            f"{behind} of {len(analysis.results)} cells (policy × rate) do not keep up with their arrivals: "
+            "their latencies grow with the length of the run."
+        )
+
+
+def _fighters(found: Fought) -> list[Point]:
     """The policies that duels were fought with, and all RouteBalance points of their rates."""
     points = [duel.baseline for _, duel in found]
     points += [result.point for rate, _ in found for result in rate.results if result.point.is_fused]
     return list({id(point): point for point in points}.values())
 
 
-def _tally(plane: Plane, words: str, mine: list[tuple[RateResult, Duel]]) -> str:
-    won = [(r, d) for r, d in mine if d.won]
-    sure = [d for _, d in won if d.verdict in ("both", "one")]
-    cells = f"{words} cell{'s' if len(mine) > 1 else ''} (rate × dispatcher)"
-    start = f"{plane.title}: RouteBalance dominates {len(won)} of {len(mine)} {cells}"
-    if not won:
-        return f"{start}."
-    sentence = f"{start}, {len(sure)} of them with an interval that excludes zero"
-    leads = [(r, d, d.at_quality_kept_up) for r, d in won if d.at_quality_kept_up is not None]
-    leads = [lead for lead in leads if lead[2].saving.value >= 0]
-    if not leads:
-        return f"{sentence}; none where both keep up, so no saving is named."
-    rate, duel, best = max(leads, key=lambda lead: _relative(plane, lead[1], lead[2]))
-    share = _relative(plane, duel, best)
-    among = ""
-    if any(point.is_overloaded for point in _compared(mine)):
-        both = duel.baseline.keeps_up and best.point.keeps_up
-        among = " where both keep up," if both else " where neither is known to fall behind,"
-    quality = _with_interval(None, change(best.quality_gain, score, lower_is_better=False))
-    return (
-        f"{sentence}. Widest{among} at λ = {rate.rate_per_s:g} against {duel.baseline.label}: "
-        f"{_with_interval(plane, saved(plane, best.saving))} ({percent(share)} better) at quality "
-        f"{quality}, by {best.point.label}."
-    )
-
-
-def _relative(plane: Plane, duel: Duel, trade: Trade) -> float:
-    """What the trade saves as a share of the baseline's own figure; 0 where that is zero."""
-    own = abs(plane.value(duel.baseline))
-    return trade.saving.value / own if own > 0 else 0.0
-
-
-def _losses(analysis: Analysis) -> Iterable[str]:
-    """Passthrough by rate and plane; other policies gathered by plane, their details left to the table."""
-    lost = [(r, d) for r in analysis.rates for d in r.duels if d.verdict == "no"]
-    for rate in analysis.rates:
-        for plane in PLANES:
-            mine = [d for r, d in lost if r is rate and d.plane is plane]
-            if mine := [duel for duel in mine if duel.baseline.family == "passthrough"]:
-                nearest = "; ".join(_nearest(duel) for duel in mine)
-                yield f"{plane.title} at λ = {rate.rate_per_s:g}, no cell as good in both as: {nearest}."
-    for plane in PLANES:
-        others: dict[str, list[str]] = {}
-        for rate, duel in lost:
-            if duel.plane is plane and duel.baseline.family != "passthrough":
-                others.setdefault(duel.baseline.label, []).append(f"{rate.rate_per_s:g}")
-        if others:
-            names = "; ".join(f"{label} (λ = {', '.join(rates)})" for label, rates in others.items())
-            yield f"{plane.title}, not dominated either: {names}."
-
-
-def _nearest(duel: Duel) -> str:
-    """The baseline, and what the nearest RouteBalance cell of at least its quality costs on the axis."""
-    named = f"{duel.baseline.label}{_overload_words(duel.baseline)}"
-    if duel.at_quality is None:
-        return f"{named} (none reaches its quality of {score(duel.baseline.metrics.quality_mean)})"
-    shown = _with_interval(duel.plane, saved(duel.plane, duel.at_quality.saving))
-    nearest = duel.at_quality.point
-    return f"{named} (at its quality or more {shown}, by {nearest.label}{_overload_words(nearest)})"
-
-
-def _overload_words(point: Point) -> str:
-    return ", which does not keep up," if point.is_overloaded else ""
-
-
-def _with_interval(plane: Plane | None, value: Value) -> str:
-    """Figure and interval; a figure of the whole cell has none."""
-    return value.text if plane is not None and plane.metric is None else f"{value.text} {value.sub}".strip()
-
-
 def _warnings(analysis: Analysis) -> Iterable[str]:
     sweep = analysis.sweep
+    yield from _coverage(sweep.manifest)
+    yield from saturation_warnings(analysis)
     if sweep.invalid:
         yield f"{_plural(len(sweep.invalid), 'cell')} can't be reported; the reasons are listed below."
     if sweep.missing:
@@ -210,6 +137,23 @@ def _warnings(analysis: Analysis) -> Iterable[str]:
     ]
     if late and not analysis.sweep.manifest.get("simulated"):
         yield f"The client sent at less than 95 % of the asked rate in {_plural(len(late), 'point')}."
+
+
+def _coverage(manifest: dict[str, Any]) -> Iterable[str]:
+    """What the sweep could not use of the split, and which labels the used prompts lack."""
+    kept = (manifest.get("grid") or {}).get("coverage") or {}
+    split, used = kept.get("split_prompts", 0), kept.get("used_prompts", 0)
+    if used < split:
+        yield (
+            f"{used:,} of {split:,} prompts used: the others lack an answer from some model of the pool. "
+            "The figures hold for the prompts that every model answered."
+        )
+    expected, present = kept.get("labels_expected", 0), kept.get("labels_present", 0)
+    if present < expected:
+        yield (
+            f"{present:,} of {expected:,} labels present: {expected - present:,} answers of the prompts used "
+            "have no score, and requests that got one are left out of quality means."
+        )
 
 
 def _under_driven(asked_per_s: float, sent_per_s: float) -> bool:

@@ -44,11 +44,23 @@ class Spread:
 
 @dataclass(frozen=True)
 class Decision:
-    """Where the time from arrival to assignment went, means over sent requests, in seconds."""
+    """Where the time from arrival to assignment went, means over the ``n`` sent requests, in seconds.
 
+    ``batch_size`` is the mean over batches; ``ttft_share`` is Σ decision time ÷ Σ TTFT of requests that got
+    a first token.
+    """
+
+    n: int
     batch_wait_s: float
     encode_s: float
     score_s: float
+    batch_size: float
+    ttft_share: float
+
+    @property
+    def total_s(self) -> float:
+        """Mean time from arrival to assignment."""
+        return self.batch_wait_s + self.encode_s + self.score_s
 
 
 @dataclass(frozen=True)
@@ -69,8 +81,8 @@ class Metrics:
     e2e_s: Spread
     cost_per_request_usd: float
     cost_total_usd: float
-    throughput_per_s: float
     throughput_window_per_s: float
+    throughput_to_last_completion_per_s: float
     achieved_rate_per_s: float
     output_tokens_per_s: float
     slo_attainment: float
@@ -113,22 +125,17 @@ def measure(cells: Sequence[Cell]) -> Metrics:
         e2e_s=pooled_ok.spread("e2e_s"),
         cost_per_request_usd=_share(float(cost.sum()), counts.ok),
         cost_total_usd=float(cost.sum()),
-        throughput_per_s=_mean(
+        throughput_window_per_s=_mean(np.array([_within_window(run) for run in runs])),
+        throughput_to_last_completion_per_s=_mean(
             np.array([_share(int(r.ok.sum()), s) for r, s in zip(runs, spans, strict=True)])
         ),
-        throughput_window_per_s=_mean(np.array([_within_window(run) for run in runs])),
         achieved_rate_per_s=_mean(np.array([_rate(run.sent_s) for run in runs])),
         output_tokens_per_s=_mean(
             np.array([_share(np.nansum(r.output_tokens[r.ok]), s) for r, s in zip(runs, spans, strict=True)])
         ),
         slo_attainment=_share(attained, counts.scheduled),
         goodput_per_s=_share(attained, float(np.sum(spans))),
-        decision=Decision(
-            *(
-                _mean(np.concatenate([getattr(run, name) for run in runs])[sent])
-                for name in ("batch_wait_s", "encode_s", "score_s")
-            )
-        ),
+        decision=_decision(runs, sent, ok),
         model_share=_shares(np.concatenate([run.model for run in runs])[ok]),
         tier_share=_shares(np.concatenate([run.tier for run in runs])[ok]),
         exhausted_share=_share(int(np.concatenate([run.exhausted for run in runs])[ok].sum()), counts.ok),
@@ -159,6 +166,24 @@ def _counts(runs: list[Requests]) -> Counts:
         sent=len(status) - of["not_sent"],
         scored=int(sum(run.scored.sum() for run in runs)),
         **of,
+    )
+
+
+def _decision(runs: list[Requests], sent: NDArray[np.bool_], ok: NDArray[np.bool_]) -> Decision:
+    def together(name: str) -> Floats:
+        return np.concatenate([getattr(run, name) for run in runs])
+
+    size, ttft = together("batch_size")[sent], together("ttft_s")
+    timed = ok & np.isfinite(ttft)
+    batched = size[np.isfinite(size) & (size > 0)]
+    return Decision(
+        n=int(sent.sum()),
+        batch_wait_s=_mean(together("batch_wait_s")[sent]),
+        encode_s=_mean(together("encode_s")[sent]),
+        score_s=_mean(together("score_s")[sent]),
+        # A batch of b requests stands in b rows: each counts for 1/b of a batch.
+        batch_size=_share(len(batched), float((1 / batched).sum())),
+        ttft_share=_share(float(together("decision_s")[timed].sum()), float(ttft[timed].sum())),
     )
 
 
@@ -193,8 +218,7 @@ def _span_s(run: Requests) -> float:
 
 def _within_window(run: Requests) -> float:
     """Completions between the first and the last scheduled arrival, per second of that window."""
-    first, last = run.scheduled_s.min(), run.scheduled_s.max()
-    return _share(int((run.done_s[run.ok] <= last).sum()), last - first)
+    return _share(int(run.ok_in_window.sum()), run.window_s)
 
 
 def _rate(sent_s: Floats) -> float:

@@ -13,12 +13,15 @@ from markupsafe import Markup
 from rbx.config.base import flatten
 from rbx.report.analysis import Analysis, RateResult
 from rbx.report.bootstrap import LEVEL
+from rbx.report.decision_tables import decisions_table
 from rbx.report.definitions import DEFINITIONS, interval_words
+from rbx.report.dominance import QUALITY_MARGIN
+from rbx.report.duel_tables import baseline_table, duels_table, standing_table, tally_table
 from rbx.report.figures.drawing import Drawing
 from rbx.report.headline import headline, kinds
 from rbx.report.number import percent
 from rbx.report.rate_tables import rate_tables
-from rbx.report.sweep_tables import duels_table, references_table, tally_table, winners_table
+from rbx.report.sweep_tables import frontier_table, references_table, winners_table
 from rbx.report.table import Table
 
 _TEMPLATES = Path(__file__).parent / "templates"
@@ -30,6 +33,7 @@ class _RateSection:
     title: str
     is_open: bool
     duels: Table
+    decisions: Table
     tables: tuple[Table, ...]
 
 
@@ -52,7 +56,9 @@ def render_page(analysis: Analysis, drawings: Iterable[Drawing]) -> str:
         created=str(manifest.get("created", "")),
         kinds=kinds(analysis),
         headline=headline(analysis),
-        tally=tally_table(analysis),
+        comparisons=[table for table in _comparisons(analysis) if table.rows],
+        frontier=frontier_table(analysis),
+        margin=f"{QUALITY_MARGIN:g}",
         winners=winners_table(analysis),
         references=references_table(analysis),
         figures=[(d, Markup(d.inline_svg)) for d in shown if not _is_other_rate(d, middle)],
@@ -68,6 +74,13 @@ def render_page(analysis: Analysis, drawings: Iterable[Drawing]) -> str:
         settings=_settings(manifest),
         provenance=_provenance(manifest),
     )
+
+
+def _comparisons(analysis: Analysis) -> tuple[Table, ...]:
+    """Tables of RouteBalance against the others; none without both."""
+    if not any(rate.duels for rate in analysis.rates):
+        return ()
+    return baseline_table(analysis), tally_table(analysis), standing_table(analysis)
 
 
 def _asset(name: str) -> Markup:
@@ -86,6 +99,7 @@ def _section(index: int, rate: RateResult, analysis: Analysis, *, is_open: bool)
         title=f"λ = {rate.rate_per_s:g} req/s{load}",
         is_open=is_open,
         duels=duels_table(rate),
+        decisions=decisions_table(rate),
         tables=tuple(rate_tables(rate, analysis.baseline_label)),
     )
 

@@ -11,9 +11,9 @@ from rbx.report.bootstrap import Floats, RatioColumns, Replicates, TailColumn, b
 from rbx.report.interval import Interval, not_estimable, percentile_interval
 from rbx.report.labels import Labels
 from rbx.report.point import Point
-from rbx.report.requests import Bools, Ints
+from rbx.report.requests import Bools, Ints, Requests
 
-MEANS = ("quality", "e2e_s", "ttft_s", "cost_usd")
+MEANS = ("quality", "e2e_s", "ttft_s", "cost_usd", "throughput_per_s")
 TAIL_METRICS = ("e2e_s", "ttft_s")
 QUANTILES = (0.95, 0.99)
 ORACLE = "oracle"
@@ -145,7 +145,20 @@ class PairedPoints:
         # Money spent on failed requests is spent too: all costs, per completed request.
         spent, _ = self._per_prompt(at, np.concatenate([run.cost_usd for run in runs]), np.ones_like(ok))
         pairs.append((spent, self._per_prompt(at, np.ones(len(at)), ok)[1]))
+        pairs.append(self._throughput(runs, at))
         return pairs
+
+    def _throughput(self, runs: list[Requests], at: Ints) -> tuple[Floats, Floats]:
+        """In-window completions per second, and each prompt's part of the arrivals: a ratio at a fixed rate.
+
+        Runs without a window count in neither, and each other run has the same weight.
+        """
+        timed = [run for run in runs if run.window_s > 0]
+        each_s = [len(timed) * run.window_s if run.window_s > 0 else np.inf for run in runs]
+        done = np.concatenate([run.ok_in_window / span_s for run, span_s in zip(runs, each_s, strict=True)])
+        known = np.repeat([run.window_s > 0 for run in runs], [len(run.prompt) for run in runs])
+        rate, arrivals = self._per_prompt(at, done, known)
+        return rate, arrivals / max(arrivals.sum(), 1.0)
 
     def _label_columns(self, rate_per_s: float) -> list[tuple[Floats, Floats]]:
         point = self.reference_point(rate_per_s)

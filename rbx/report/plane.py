@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rbx.report.interval import Interval, not_estimable
+from rbx.report.interval import Interval
 from rbx.report.paired import PairedPoints
 from rbx.report.point import Point
 from rbx.report.requests import Floats
@@ -14,16 +14,13 @@ from rbx.report.requests import Floats
 
 @dataclass(frozen=True)
 class Plane:
-    """Quality on one axis, ``axis`` on the other; ``metric`` is its name in ``PairedPoints.means``.
-
-    A metric of None is a figure of the whole cell, which resampling prompts says nothing about.
-    """
+    """Quality on one axis, ``axis`` on the other; ``metric`` is its name in ``PairedPoints.mean``."""
 
     name: str
     title: str
     axis: str
     unit: str
-    metric: str | None
+    metric: str
     lower_is_better: bool
 
     @property
@@ -36,7 +33,7 @@ class Plane:
         metrics = point.metrics
         if self.name == "latency":
             return metrics.e2e_s.mean
-        return metrics.cost_per_request_usd if self.name == "cost" else metrics.throughput_per_s
+        return metrics.cost_per_request_usd if self.name == "cost" else metrics.throughput_window_per_s
 
     def gain(self, point: Point) -> float:
         """The coordinate turned so that higher is better."""
@@ -44,17 +41,13 @@ class Plane:
 
     def saving(self, paired: PairedPoints, point: Point, baseline: Point) -> Interval:
         """How much better ``point`` is on the axis; negative where it is worse."""
-        if self.metric is None:
-            return not_estimable(
-                self.gain(point) - self.gain(baseline), "one figure a cell, not one a prompt"
-            )
         found = paired.difference(point, baseline, self.metric)
         return _negated(found) if self.lower_is_better else found
 
 
 PLANES = (
     Plane("latency", "Quality and latency", "mean E2E", "s", "e2e_s", True),
-    Plane("throughput", "Quality and throughput", "throughput", "req/s", None, False),
+    Plane("throughput", "Quality and throughput", "throughput", "req/s", "throughput_per_s", False),
     Plane("cost", "Quality and cost", "cost per request", "USD", "cost_usd", True),
 )
 

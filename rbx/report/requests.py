@@ -41,6 +41,7 @@ class Requests:
     batch_wait_s: Floats
     encode_s: Floats
     score_s: Floats
+    batch_size: Floats
     fallback: Bools
     preemptions: Floats
 
@@ -53,6 +54,16 @@ class Requests:
     def scored(self) -> Bools:
         """Completed requests that have a quality score."""
         return self.ok & np.isfinite(self.quality)
+
+    @property
+    def window_s(self) -> float:
+        """The arrival window: from the first scheduled arrival to the last."""
+        return float(self.scheduled_s.max() - self.scheduled_s.min())
+
+    @property
+    def ok_in_window(self) -> Bools:
+        """Requests that completed before the last scheduled arrival."""
+        return np.asarray(self.ok & (self.done_s <= self.scheduled_s.max()))
 
     @property
     def e2e_s(self) -> Floats:
@@ -68,6 +79,12 @@ class Requests:
     def ttft_from_sent_s(self) -> Floats:
         """From the real send to the first token."""
         return self.first_token_s - self.sent_s
+
+    @property
+    def decision_s(self) -> Floats:
+        """From arrival to assignment: batch wait, encoding and scoring; an unknown part counts as none."""
+        parts = (self.batch_wait_s, self.encode_s, self.score_s)
+        return np.asarray(sum(np.nan_to_num(part, nan=0.0) for part in parts))
 
     @property
     def tpot_s(self) -> Floats:
@@ -96,6 +113,7 @@ def to_requests(records: pa.Table, prompt_ids: pa.Array) -> Requests:
         batch_wait_s=_floats(records, "batch_wait_s"),
         encode_s=_floats(records, "encode_s"),
         score_s=_floats(records, "score_s"),
+        batch_size=_floats(records, "batch_size"),
         fallback=_words(records, "decision_mode") == "fallback",
         preemptions=np.nan_to_num(_floats(records, "preemptions"), nan=0.0),
     )

@@ -18,6 +18,7 @@ from rbx.report.table import Table, Value
 
 _STYLES = {"good": "green", "bad": "red", "mute": "dim", "": ""}
 _BRIEF = ("policy", "quality", "E2E, s", "p99", "TTFT, s", "$ / 1,000", "req/s", "SLO met")
+_COST_NOTE = "$ / 1,000: USD per 1,000 completed requests. req/s: completed within the arrival window."
 
 
 def print_report(console: Console, analysis: Analysis) -> None:
@@ -28,10 +29,12 @@ def print_report(console: Console, analysis: Analysis) -> None:
     console.print(Text(printable(words.run)))
     for line in words.warnings:
         console.print(Text(f"! {printable(line)}", style="yellow"))
-    for title, lines in (("What RouteBalance gains", words.wins), ("Where it does not win", words.losses)):
-        console.print(Text(f"\n{title}", style="bold"))
-        for line in lines or ("Nowhere among the comparisons made here.",):
+    for found in words.answer:
+        console.print(Text(f"\n{printable(found.title)}", style="bold"))
+        for line in found.lines:
             console.print(Text(f"- {printable(line)}"))
+        if found.note:
+            console.print(Text(found.note, style="dim"))
     console.print()
     stamp = " · ".join(kinds(analysis))
     console.print(_rich(winners_table(analysis), stamp))
@@ -43,7 +46,8 @@ def _brief(table: Table) -> Table:
     """A few columns without their intervals; the page has them all."""
     chosen = [index for index, column in enumerate(table.columns) if column.title in _BRIEF]
     rows = tuple(tuple(replace(row[index], sub="") for index in chosen) for row in table.rows)
-    return replace(table, columns=tuple(table.columns[index] for index in chosen), rows=rows)
+    note = f"{table.note} {_COST_NOTE}"
+    return replace(table, note=note, columns=tuple(table.columns[index] for index in chosen), rows=rows)
 
 
 def _rich(table: Table, stamp: str) -> RichTable:

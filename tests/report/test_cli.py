@@ -27,7 +27,7 @@ def test_the_terminal_says_what_was_run_and_where_the_page_is(
     out = capsys.readouterr().out
     assert "SYNTHETIC GRID · SIMULATED ENGINE" in out
     assert "4 policies at 2 arrival rates" in out
-    assert "Where it does not win" in out
+    assert "Where RouteBalance is not ahead" in out
     assert out.rstrip().endswith(str(folder / "report" / "index.html"))
 
 

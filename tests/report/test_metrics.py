@@ -50,7 +50,7 @@ def test_every_figure_of_a_cell_follows_from_its_rows(sweep: Sweep) -> None:
     assert m.cost_total_usd == pytest.approx(cost)
     assert m.cost_per_request_usd == pytest.approx(cost / len(ok))
     span = max(row["done_s"] for row in ok) - min(row["sent_s"] for row in rows)  # type: ignore[type-var, operator]
-    assert m.throughput_per_s == pytest.approx(len(ok) / span)
+    assert m.throughput_to_last_completion_per_s == pytest.approx(len(ok) / span)
     last, start = max(row["scheduled_s"] for row in rows), min(row["scheduled_s"] for row in rows)  # type: ignore[type-var]
     early = sum(row["done_s"] <= last for row in ok)  # type: ignore[operator]
     assert m.throughput_window_per_s == pytest.approx(early / (last - start))  # type: ignore[operator]
@@ -73,7 +73,9 @@ def test_seeds_are_pooled_by_request_and_averaged_by_clock(sweep: Sweep) -> None
     assert both.e2e_s.n == n
     pooled = (first.e2e_s.mean * first.e2e_s.n + second.e2e_s.mean * second.e2e_s.n) / n
     assert both.e2e_s.mean == pytest.approx(pooled)
-    assert both.throughput_per_s == pytest.approx((first.throughput_per_s + second.throughput_per_s) / 2)
+    assert both.throughput_window_per_s == pytest.approx(
+        (first.throughput_window_per_s + second.throughput_window_per_s) / 2
+    )
 
 
 def test_failures_cost_targets_throughput_and_utility_but_not_latency(tmp_path: Path) -> None:
@@ -93,7 +95,9 @@ def test_a_cell_where_nothing_completed_has_no_figures_but_counts(tmp_path: Path
     shape = SweepShape(policies=POLICIES[:1], rates_per_s=(6.0,), n_prompts=10, n_requests=10, failures=1.0)
     m = measure(read_sweep(write_sweep(tmp_path / "s", shape)).cells)
     assert (m.counts.ok, m.counts.error, m.counts.scheduled) == (0, 10, 10)
-    assert np.isnan([m.quality_mean, m.e2e_s.mean, m.cost_per_request_usd, m.throughput_per_s]).all()
+    assert np.isnan(
+        [m.quality_mean, m.e2e_s.mean, m.cost_per_request_usd, m.throughput_to_last_completion_per_s]
+    ).all()
     assert m.slo_attainment == 0
     assert m.utility_mean == 0
 

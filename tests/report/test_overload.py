@@ -14,6 +14,7 @@ import pytest
 from rich.console import Console
 
 from rbx.report.analysis import Analysis, analyse
+from rbx.report.duel_tables import tally_table
 from rbx.report.headline import headline
 from rbx.report.keeping_up import OVERLOADED_WORDS
 from rbx.report.load import read_sweep
@@ -137,8 +138,9 @@ def test_without_overload_nothing_is_marked(calm: Analysis) -> None:
     assert not any(value.flag for table in tables for row in table.rows for value in row)
     assert not any(table.footnote for table in tables)
     words = headline(calm)
-    assert not any("keep up" in line for line in (*words.wins, *words.losses, *words.warnings))
-    assert any("Widest at λ" in line for line in words.wins)
+    lines = [line for each in words.answer for line in each.lines]
+    assert len(lines) > 6
+    assert not any("keep up" in line for line in (*lines, *words.warnings))
 
 
 def test_page_figures_and_terminal_explain_the_mark(overloaded: Report) -> None:
@@ -163,9 +165,10 @@ def test_page_figures_and_terminal_explain_the_mark(overloaded: Report) -> None:
 def test_the_widest_lead_is_between_policies_that_keep_up(overloaded: Report) -> None:
     analysis = overloaded.analysis
     words = headline(analysis)
-    latency = next(line for line in words.wins if line.startswith("Quality and latency"))
-    assert "Widest where both keep up, at λ = " in latency
-    assert f"against {CHOSEN[RANDOM].label}" not in latency
+    widest = tally_table(analysis).rows[0][-1]
+    assert " at λ = " in widest.sub
+    assert "against " in widest.sub
+    assert f"against {CHOSEN[RANDOM].label}" not in widest.sub
     # Without the rule the queue would have made the widest lead.
     trades = [
         (d.at_quality.saving.value / d.baseline.metrics.e2e_s.mean, d)
@@ -190,10 +193,10 @@ def test_where_no_two_keep_up_no_saving_is_named(tmp_path: Path) -> None:
     shape = _shape(seeds=(0,), rates_per_s=(6.0,), tamper=dict.fromkeys((2, 3, 4), _queue_up))
     found = analyse(read_sweep(write_sweep(tmp_path / "s", shape)), baseline=None, resampling=QUICK)
     words = headline(found)
-    latency = next(line for line in words.wins if line.startswith("Quality and latency"))
-    assert "RouteBalance dominates 3 of 3 passthrough cells" in latency
-    assert "Widest" not in latency
-    assert "no saving is named" in latency
+    against, tally, _ = words.answer
+    assert tally.lines[0].startswith("Quality and latency: RouteBalance is ahead of 3 of 3 passthrough cells")
+    assert "no saving is named" in against.lines[0]
+    assert tally_table(found).rows[0][-1].text == "–"
     assert any("3 of 3 passthrough cells compared, and 0 of 2" in line for line in words.warnings)
     assert "The baseline itself does not keep up at λ = 6." in winners_table(found).note
 

@@ -25,7 +25,7 @@ from rbx.report.plane import PLANES, Plane, coordinates
 
 _SCALE = {"throughput": 1.0, "cost": 1000.0}
 _AXES = {
-    "throughput": "throughput, completed requests per second (right is better)",
+    "throughput": "throughput, requests per second completed within the arrival window (right is better)",
     "cost": "cost, USD per 1,000 completed requests (left is better)",
 }
 
