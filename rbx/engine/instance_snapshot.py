@@ -25,8 +25,8 @@ class InstanceSnapshot:
     waiting list in order. ``steps`` (F, snap.N_STEP) has up to two batches in flight: the running one,
     then the one formed ahead; ``step_start_s`` (F,) is NaN for a batch that has not started.
 
-    The arrays are copied and read-only. Raises ``EngineError`` with the field's name for counts that can't be, NaN and
-    clocks that run backwards.
+    The arrays are copied and read-only. Raises ``EngineError`` with the field's name for counts that
+    can't be, NaN and clocks that run backwards.
     """
 
     version: int
