@@ -8,19 +8,46 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rbx.sweep.records import RECORDS, STATUSES
+from rbx.sweep.records import STATUSES
 from rbx.sweep.store import CellSpec, CellSummary
 
 # Times of one request are written as float64; an order broken by less than this is rounding.
 CLOCK_TOLERANCE_S = 1e-6
-_NEVER_NULL = ("request", "prompt_id", "scheduled_s", "status")
+_NEVER_NULL = ("cell_id", "request", "prompt_id", "scheduled_s", "status")
+# A request that completed was sent somewhere, cost something and ended: a null would count as nothing.
+_KNOWN_WHERE_OK = (
+    "sent_s",
+    "done_s",
+    "model",
+    "tier",
+    "output_tokens",
+    "cost_usd",
+    "exhausted",
+    "decision_mode",
+)
+_NEVER_NEGATIVE = (
+    "scheduled_s",
+    "sent_s",
+    "first_token_s",
+    "done_s",
+    "input_tokens",
+    "output_tokens",
+    "quality",
+    "cost_usd",
+    "batch_wait_s",
+    "encode_s",
+    "score_s",
+    "batch_size",
+    "preemptions",
+)
 
 
-def faults(records: pa.Table, summary: CellSummary, spec: CellSpec) -> list[str]:
-    """Everything that keeps a cell from being reported, in words; empty where it adds up."""
-    missing = [name for name in RECORDS.names if name not in records.column_names]
-    if missing:
-        return [f"the records lack the columns {', '.join(missing)}"]
+def faults(records: pa.Table, summary: CellSummary, spec: CellSpec, *, has_targets: bool) -> list[str]:
+    """Everything that keeps a cell from being reported, in words; empty where it adds up.
+
+    ``records`` has the columns of ``RECORDS`` in their types; ``has_targets`` says whether the
+    workload has targets that a request meets or misses.
+    """
     holes = [name for name in _NEVER_NULL if records[name].null_count]
     if holes:
         return [f"column {name} holds {records[name].null_count} nulls" for name in holes]
@@ -28,8 +55,9 @@ def faults(records: pa.Table, summary: CellSummary, spec: CellSpec) -> list[str]
         return ["the cell holds no request"]
     return [
         *_count_faults(records, summary, spec),
-        *_duplicate_faults(records),
+        *_request_faults(records, spec),
         *_number_faults(records),
+        *_unknown_faults(records, has_targets=has_targets),
         *_order_faults(records),
     ]
 
@@ -55,8 +83,11 @@ def _count_faults(records: pa.Table, summary: CellSummary, spec: CellSpec) -> It
             yield f"{counted[status]} records are {status}, the summary says {getattr(summary, status)}"
 
 
-def _duplicate_faults(records: pa.Table) -> Iterator[str]:
+def _request_faults(records: pa.Table, spec: CellSpec) -> Iterator[str]:
     request = records["request"].to_numpy()
+    outside = request[(request < 0) | (request >= spec.n_requests)]
+    if len(outside):
+        yield f"{len(outside)} requests lie outside the {spec.n_requests} planned, as request {outside[0]}"
     unique, counts = np.unique(request, return_counts=True)
     if len(unique) < len(request):
         twice = unique[counts > 1]
@@ -64,14 +95,24 @@ def _duplicate_faults(records: pa.Table) -> Iterator[str]:
 
 
 def _number_faults(records: pa.Table) -> Iterator[str]:
-    for name in ("scheduled_s", "sent_s", "first_token_s", "done_s", "quality", "cost_usd"):
+    for name in _NEVER_NEGATIVE:
         values = pc.drop_null(records[name]).to_numpy()
         if not np.isfinite(values).all():
             yield f"column {name} holds NaN or infinity where it isn't null"
         elif (values < 0).any():
-            yield f"column {name} holds a negative value"
+            yield f"column {name} holds a negative value: {values.min():g}"
         elif name == "quality" and (values > 1).any():
             yield f"column quality holds {values.max():g}, above 1"
+
+
+def _unknown_faults(records: pa.Table, *, has_targets: bool) -> Iterator[str]:
+    ok = records.filter(pc.equal(records["status"].cast(pa.string()), "ok"))
+    for name in (*_KNOWN_WHERE_OK, *(("slo_met",) if has_targets else ())):
+        lost = np.asarray(pc.is_null(ok[name]).to_numpy(), dtype=np.bool_)
+        if lost.any():
+            yield f"{lost.sum()} ok requests have no {name}, the first is request {_first(ok, lost)}"
+    if not has_targets and records["slo_met"].null_count < records.num_rows:
+        yield "column slo_met holds values, but the workload has no target"
 
 
 def _order_faults(records: pa.Table) -> Iterator[str]:
@@ -80,10 +121,6 @@ def _order_faults(records: pa.Table) -> Iterator[str]:
         name: np.asarray(ok[name].to_numpy(), dtype=np.float64)
         for name in ("scheduled_s", "sent_s", "first_token_s", "done_s")
     }
-    for name in ("sent_s", "done_s"):
-        lost = np.isnan(times[name])
-        if lost.any():
-            yield f"{lost.sum()} ok requests have no {name}, the first is request {_first(ok, lost)}"
     tokens = pc.fill_null(ok["output_tokens"], 0).to_numpy()
     mute = np.isnan(times["first_token_s"]) & (tokens > 0)
     if mute.any():

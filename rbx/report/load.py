@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import hashlib
-import json
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from pydantic import ValidationError
 
 from rbx.errors import StoreError
+from rbx.report.cell_file import parse_summary
+from rbx.report.columns import column_faults
 from rbx.report.conservation import faults
 from rbx.report.labels import Labels, read_labels
+from rbx.report.manifest import Manifest, read_manifest
+from rbx.report.membership import strangers
+from rbx.report.plain_faults import plain_faults
 from rbx.report.requests import Requests, to_requests
+from rbx.sweep.records import RECORDS
 from rbx.sweep.store import CellSpec, CellSummary, SweepStore
 
 
@@ -57,71 +63,93 @@ class Sweep:
 def read_sweep(folder: Path, *, strict: bool = False) -> Sweep:
     """Read and check every cell.
 
-    Raises ``StoreError`` where the directory is no sweep, where no cell at all can be reported, or
-    with ``strict`` where a completed request has no score.
+    Raises ``StoreError`` where the directory is no sweep, where its manifest or labels are at fault,
+    where no cell at all can be reported, or with ``strict`` where a cell is invalid or a completed
+    request has no score.
     """
     store = SweepStore(folder)
-    manifest = store.read_manifest()
-    specs = _specs(manifest, folder)
+    manifest = read_manifest(store)
+    labels = read_labels(folder / "labels.parquet", manifest.models, manifest.labels_sha256)
+    labelled = pa.array(labels.prompt_ids, pa.string())
     read: list[tuple[CellSpec, CellSummary, pa.Table]] = []
     invalid: list[InvalidCell] = []
     missing: list[CellSpec] = []
-    for spec in specs:
+    for spec in manifest.specs:
         if not store.summary_path(spec.cell_id).exists():
             missing.append(spec)
             continue
-        found = _read_cell(store, spec)
+        found = _read_cell(store, spec, manifest, labelled)
         if isinstance(found, InvalidCell):
             invalid.append(found)
         else:
             read.append((spec, *found))
     if not read:
         raise StoreError(_nothing_left(folder, invalid, missing))
-    ids = sorted({each for _, _, table in read for each in table["prompt_id"].unique().to_pylist()})
-    numbered = pa.array(ids, pa.string())
-    cells = tuple(Cell(spec, summary, to_requests(table, numbered)) for spec, summary, table in read)
     unmatched = [line for _, _, table in read for line in _unmatched(table)]
-    if strict and unmatched:
+    if strict:
+        _refuse_gaps(folder, invalid, unmatched)
+    ids = tuple(sorted({each for _, _, table in read for each in table["prompt_id"].unique().to_pylist()}))
+    numbered = pa.array(ids, pa.string())
+    return Sweep(
+        folder=folder,
+        manifest=manifest.content,
+        prompt_ids=ids,
+        cells=tuple(Cell(spec, summary, to_requests(table, numbered)) for spec, summary, table in read),
+        invalid=tuple(invalid),
+        missing=tuple(missing),
+        labels=labels.of(ids),
+        unmatched=len(unmatched),
+    )
+
+
+def _read_cell(
+    store: SweepStore, spec: CellSpec, manifest: Manifest, labelled: pa.Array
+) -> tuple[CellSummary, pa.Table] | InvalidCell:
+    path, summary_path = store.records_path(spec.cell_id), store.summary_path(spec.cell_id)
+    try:
+        summary = parse_summary(summary_path.read_bytes())
+    except ValidationError as error:
+        return InvalidCell(spec, tuple(f"{summary_path.name}: {line}" for line in plain_faults(error)))
+    except OSError as error:
+        return InvalidCell(spec, (f"{summary_path.name} can't be read: {error}",))
+    try:
+        content = path.read_bytes()
+        table = pq.read_table(pa.BufferReader(content))
+        table.validate(full=True)
+    except (OSError, pa.ArrowException) as error:
+        return InvalidCell(spec, (f"{path.name} can't be read: {error}",))
+    if hashlib.sha256(content).hexdigest() != summary.records_sha256:
+        return InvalidCell(spec, (f"{path.name} is not the file its summary was written for",))
+    reasons = column_faults(table, RECORDS)
+    if not reasons:
+        reasons = faults(table, summary, spec, has_targets=manifest.has_targets)
+        reasons += strangers(table, summary, spec, manifest, labelled)
+    return InvalidCell(spec, tuple(reasons)) if reasons else (summary, table)
+
+
+def _refuse_gaps(folder: Path, invalid: list[InvalidCell], unmatched: list[str]) -> None:
+    if invalid:
+        raise StoreError(
+            f"{folder}: {len(invalid)} cells can't be reported (--strict), first:\n" + _listed(invalid)
+        )
+    if unmatched:
         shown = "\n  ".join(unmatched[:5])
         raise StoreError(
             f"{folder}: {len(unmatched)} completed requests have no quality score (--strict), "
             f"first:\n  {shown}"
         )
-    labels = read_labels(folder / "labels.parquet", tuple(ids))
-    return Sweep(folder, manifest, tuple(ids), cells, tuple(invalid), tuple(missing), labels, len(unmatched))
 
 
-def _specs(manifest: dict[str, Any], folder: Path) -> list[CellSpec]:
-    known = {field.name for field in fields(CellSpec)}
-    try:
-        specs = [CellSpec(**{k: v for k, v in cell.items() if k in known}) for cell in manifest["cells"]]
-    except (KeyError, TypeError, AttributeError) as error:
-        raise StoreError(f"{folder}/manifest.json: cells: not a list of cells: {error}") from None
-    if not specs:
-        raise StoreError(f"{folder}/manifest.json: cells: the sweep plans no cell")
-    return specs
-
-
-def _read_cell(store: SweepStore, spec: CellSpec) -> tuple[CellSummary, pa.Table] | InvalidCell:
-    path = store.records_path(spec.cell_id)
-    try:
-        summary = CellSummary(**json.loads(store.summary_path(spec.cell_id).read_text(encoding="utf-8")))
-    except (OSError, ValueError, TypeError) as error:
-        return InvalidCell(spec, (f"{store.summary_path(spec.cell_id).name} can't be read: {error}",))
-    try:
-        content = path.read_bytes()
-        table = pq.read_table(pa.BufferReader(content))
-    except (OSError, pa.ArrowException) as error:
-        return InvalidCell(spec, (f"{path.name} can't be read: {error}",))
-    if hashlib.sha256(content).hexdigest() != summary.records_sha256:
-        return InvalidCell(spec, (f"{path.name} is not the file its summary was written for",))
-    reasons = faults(table, summary, spec)
-    return InvalidCell(spec, tuple(reasons)) if reasons else (summary, table)
+def _listed(invalid: list[InvalidCell]) -> str:
+    return "\n".join(
+        f"  {cell.spec.cell_id} ({cell.spec.label}): {'; '.join(cell.reasons)}" for cell in invalid[:5]
+    )
 
 
 def _nothing_left(folder: Path, invalid: list[InvalidCell], missing: list[CellSpec]) -> str:
     lines = [f"{folder}: no cell can be reported: {len(invalid)} invalid, {len(missing)} not finished"]
-    lines += [f"  {cell.spec.cell_id} ({cell.spec.label}): {'; '.join(cell.reasons)}" for cell in invalid[:5]]
+    if invalid:
+        lines.append(_listed(invalid))
     if missing:
         lines.append("  run the same rbx sweep command again to finish it")
     return "\n".join(lines)

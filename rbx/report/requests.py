@@ -107,6 +107,7 @@ def to_requests(records: pa.Table, prompt_ids: pa.Array) -> Requests:
         tier=_words(records, "tier"),
         output_tokens=_floats(records, "output_tokens"),
         quality=_floats(records, "quality"),
+        # Only a request that did not complete may lack its cost: it has none that is known of.
         cost_usd=np.nan_to_num(_floats(records, "cost_usd"), nan=0.0),
         exhausted=_flags(pc.fill_null(records["exhausted"], False)),
         slo_met=_floats(records, "slo_met"),

@@ -296,7 +296,10 @@ def _manifest(shape: SweepShape, specs: list[CellSpec]) -> dict[str, Any]:
             ],
         },
         "capacity": {"rate_per_s": 20.0, "policy": "uniform", "how": "closed loop"},
-        "config": {"name": shape.name, "workload": {"seeds": list(shape.seeds), "slo": {"e2e_s": 6.0}}},
+        "config": {
+            "name": shape.name,
+            "workload": {"seeds": list(shape.seeds), "slo": {"e2e_s": 6.0 if shape.slo else None}},
+        },
         "sources": {"name": "file", "workload.seeds": "file", "workload.slo.e2e_s": "--set"},
         "cells": [asdict(spec) for spec in specs],
         "versions": {"rbx": "0.1.0"},
