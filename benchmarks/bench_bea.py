@@ -37,7 +37,7 @@ SCENES: tuple[tuple[int, int, dict[str, int]], ...] = (
     (100, 10, {}),
     (64, 20, {"max_num_seqs": 64}),
     (200, 150, {}),
-    (120, 60, {"kv_blocks": 14_000}),
+    (120, 60, {"kv_blocks": 7_000}),
 )
 
 
