@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
 import pyarrow as pa
 
 
 def column_faults(table: pa.Table, schema: pa.Schema) -> list[str]:
-    """One line for each column that is missing, twice there or of another kind; empty where all fit.
+    """One line for each column that is missing or of another kind; empty where all fit.
 
     Widths of integers and floats are free, and text may be dictionary-encoded where the schema's is.
     """
-    stands = Counter(table.column_names)
-    faults = [f"no column {name}" for name in schema.names if not stands[name]]
-    faults += [f"column {name} stands {stands[name]} times" for name in schema.names if stands[name] > 1]
-    faults += [
-        f"column {field.name} is of type {table.schema.field(field.name).type}, not {field.type}"
+    absent = [name for name in schema.names if name not in table.column_names]
+    kinds = [
+        (field.name, table.schema.field(field.name).type, field.type)
         for field in schema
-        if stands[field.name] == 1 and not _holds(table.schema.field(field.name).type, field.type)
+        if field.name not in absent
     ]
-    return faults
+    return [f"no column {name}" for name in absent] + [
+        f"column {name} is of type {found}, not {wanted}"
+        for name, found, wanted in kinds
+        if not _holds(found, wanted)
+    ]
 
 
 def _holds(found: pa.DataType, wanted: pa.DataType) -> bool:
