@@ -1,10 +1,11 @@
-"""Hulls of each family over all rates: quality against throughput, and against cost."""
+"""Hulls of each family: quality against throughput at each rate, and against cost over all rates."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 import numpy as np
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
@@ -18,56 +19,88 @@ from rbx.report.figures.style import (
     foot,
     log_where_wide,
     marker,
+    rate_words,
     styled,
 )
 from rbx.report.frontier import upper_hull
 from rbx.report.plane import PLANES, Plane, coordinates
 
+Panel = tuple[tuple[PointResult, ...], str]
+
+_MAX_PANELS = 3
 _SCALE = {"throughput": 1.0, "cost": 1000.0}
 _AXES = {
-    "throughput": "throughput, requests per second completed within the arrival window (right is better)",
+    "throughput": "throughput: requests per second completed within the arrival window (right is better)",
     "cost": "cost, USD per 1,000 completed requests (left is better)",
 }
 
 
 def draw_hulls(analysis: Analysis) -> Iterator[Drawing]:
-    """One figure for throughput and one for cost."""
+    """One figure for throughput, with a panel a rate, and one for cost over all rates."""
+    chosen = np.unique(np.linspace(0, len(analysis.rates) - 1, _MAX_PANELS).round().astype(int))
+    rates = [analysis.rates[index] for index in chosen]
     for plane in PLANES:
-        if plane.name not in _SCALE:
-            continue
-        with styled():
-            figure = Figure(figsize=(WIDTH_IN, 4.3))
-            axes = figure.add_axes((0.085, 0.175, 0.885, 0.675))
-            hulls = _families(axes, analysis, plane)
-            axes.set_xlabel(_AXES[plane.name])
-            axes.set_ylabel("mean quality (up is better)")
-            if hulls:
-                axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=6, fontsize=8)
-            foot(
-                figure,
-                analysis,
-                "All policies, all rates; lines: hulls.",
-                results=analysis.results,
-                intervals="Bars",
-            )
-            best = "; ".join(f"{family_words(family)}: {label}" for family, label in hulls.items())
-            yield finish(
-                figure,
-                name=f"quality-{plane.name}",
-                title=f"{plane.title}, all rates",
-                alt=f"{plane.title}: upper hull of each policy family over all arrival rates. "
-                f"Highest quality of each family: {best}.",
-            )
+        if plane.name == "throughput":
+            others = "Faint: the other rates. " if len(analysis.rates) > 1 else ""
+            words = f"{others}Lines: hulls at the panel's rate."
+            panels = [(rate.results, rate_words(rate.rate_per_s, rate.load)) for rate in rates]
+            yield _draw(analysis, plane, panels, f"All policies. {words}", "at each arrival rate")
+        elif plane.name == "cost":
+            panels = [(analysis.results, "")]
+            yield _draw(analysis, plane, panels, "All policies, all rates; lines: hulls.", "all rates")
 
 
-def _families(axes: Axes, analysis: Analysis, plane: Plane) -> dict[str, str]:
-    """Draw every family; returns the label of the first vertex of its hull."""
+def _draw(analysis: Analysis, plane: Plane, panels: list[Panel], words: str, where: str) -> Drawing:
+    with styled():
+        figure = Figure(figsize=(WIDTH_IN, 4.3))
+        columns = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
+        figure.subplots_adjust(left=0.085, right=0.97, top=0.82, bottom=0.2, wspace=0.08)
+        best: dict[str, str] = {}
+        for axes, (own, title) in zip(columns, panels, strict=True):
+            best = _families(axes, analysis, own, plane) or best
+            axes.set_title(title)
+        columns[0].set_ylabel("mean quality (up is better)")
+        figure.supxlabel(_AXES[plane.name], fontsize=9, y=0.085)
+        keys = {name: handle for axes in columns for handle, name in zip(*_legend(axes), strict=True)}
+        if keys:
+            figure.legend(
+                list(keys.values()),
+                list(keys),
+                loc="upper center",
+                ncols=6,
+                fontsize=8,
+                bbox_to_anchor=(0.53, 0.955),
+            )
+        foot(figure, analysis, words, results=analysis.results, intervals="Bars")
+        ends = "; ".join(f"{family_words(family)}: {label}" for family, label in best.items())
+        return finish(
+            figure,
+            name=f"quality-{plane.name}",
+            title=f"{plane.title}, {where}",
+            alt=f"{plane.title}, {where}: upper hull of each policy family. "
+            f"Highest quality of each family: {ends}.",
+        )
+
+
+def _legend(axes: Axes) -> tuple[list[Artist], list[str]]:
+    handles, names = axes.get_legend_handles_labels()
+    return list(handles), [str(name) for name in names]
+
+
+def _families(axes: Axes, analysis: Analysis, own: tuple[PointResult, ...], plane: Plane) -> dict[str, str]:
+    """Draw the panel's points by family over faint others; returns the first vertex of each hull."""
     families: dict[str, list[PointResult]] = {}
-    for result in analysis.results:
+    for result in own:
         families.setdefault(result.point.family, []).append(result)
     scale = _SCALE[plane.name]
     if plane.lower_is_better:
         log_where_wide(axes, "x", [plane.value(result.point) for result in analysis.results])
+    for result in analysis.results:
+        if not any(result is mine for mine in own):
+            point = result.point
+            mark, hue = marker(point.family), colour(point.family)
+            at = plane.value(point) * scale
+            axes.plot(at, point.metrics.quality_mean, mark, color=hue, ms=3, alpha=0.15, mew=0, zorder=1)
     ends = {}
     for family, results in families.items():
         points = [result.point for result in results]

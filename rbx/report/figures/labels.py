@@ -1,12 +1,16 @@
-"""Names beside points, placed so that none covers another."""
+"""Names beside points, placed so that none covers another, nor a point, a bar or a line."""
 
 from __future__ import annotations
 
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.path import Path
 from matplotlib.text import Text
 from matplotlib.transforms import Bbox
+
+Line = tuple[tuple[float, float], tuple[float, float]]
 
 _OFFSETS = (
     (7, 4),
@@ -27,12 +31,13 @@ def place_labels(
     axes: Axes,
     names: list[tuple[float, float, str]],
     obstacles: list[tuple[float, float]],
+    lines: list[Line],
     texts: list[Text],
 ) -> None:
     """Write each name near its (x, y); one that finds no free place is left out.
 
-    ``obstacles`` are all points drawn, in data coordinates, and ``texts`` stand there already: a
-    name covers none of them.
+    ``obstacles`` are all points drawn and ``lines`` all pieces of line, in data coordinates; ``texts``
+    stand there already: a name covers none of them.
     """
     renderer = FigureCanvasAgg(figure).get_renderer()  # type: ignore[no-untyped-call, unused-ignore]
     taken = [
@@ -40,6 +45,7 @@ def place_labels(
         for x, y in (axes.transData.transform(point) for point in obstacles)
     ]
     taken += [text.get_window_extent(renderer) for text in texts]
+    drawn = [Path(axes.transData.transform(np.array(line))) for line in lines]
     frame = axes.get_window_extent(renderer)
     for x, y, name in names:
         for dx, dy in _OFFSETS:
@@ -49,7 +55,8 @@ def place_labels(
             )
             box = text.get_window_extent(renderer)
             inside = frame.x0 <= box.x0 and box.x1 <= frame.x1 and frame.y0 <= box.y0 and box.y1 <= frame.y1
-            if inside and not any(box.overlaps(other) for other in taken):
+            crossed = any(path.intersects_bbox(box, filled=False) for path in drawn)
+            if inside and not crossed and not any(box.overlaps(other) for other in taken):
                 taken.append(box)
                 break
             text.remove()

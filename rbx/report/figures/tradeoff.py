@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -12,7 +13,7 @@ from matplotlib.text import Text
 
 from rbx.report.analysis import Analysis, PointResult, RateResult
 from rbx.report.figures.drawing import Drawing, finish
-from rbx.report.figures.labels import place_labels
+from rbx.report.figures.labels import Line, place_labels
 from rbx.report.figures.style import (
     FAINT,
     INK,
@@ -74,7 +75,8 @@ def _draw(analysis: Analysis, rate: RateResult, shown: list[PointResult], name: 
     points = [(r.means["e2e_s"].value, r.means["quality"].value) for r in shown]
     wanted = [r for r in shown if r.point.label in frontier.non_dominated or r is rate.baseline]
     named = [(r.means["e2e_s"].value, r.means["quality"].value, short_label(r.point)) for r in wanted]
-    place_labels(figure, axes, named, points, blocked)
+    steps = list(pairwise(front))
+    place_labels(figure, axes, named, points, [*steps, *_bars(shown)], blocked)
     foot(
         figure,
         analysis,
@@ -115,6 +117,18 @@ def _scatter(axes: Axes, shown: list[PointResult]) -> None:
             alpha=0.95,
             zorder=3,
         )
+
+
+def _bars(shown: list[PointResult]) -> list[Line]:
+    """The error bars as pieces of line; the horizontal one ends where a log axis could not go on."""
+    bars: list[Line] = []
+    for result in shown:
+        x, y = result.means["e2e_s"], result.means["quality"]
+        if np.isfinite([x.low, x.high]).all():
+            bars.append(((max(x.low, 1e-9), y.value), (x.high, y.value)))
+        if np.isfinite([y.low, y.high]).all():
+            bars.append(((x.value, y.low), (x.value, y.high)))
+    return bars
 
 
 def _keys(shown: list[PointResult]) -> list[Line2D]:
