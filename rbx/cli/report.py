@@ -20,7 +20,10 @@ def report(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print summary.json instead of tables.")] = False,
     strict: Annotated[
-        bool, typer.Option("--strict", help="Fail if any completed request has no quality score.")
+        bool,
+        typer.Option(
+            "--strict", help="Fail if a cell is invalid or a completed request has no quality score."
+        ),
     ] = False,
     resamples: Annotated[int, typer.Option(min=100, help="Bootstrap resamples.")] = 10_000,
 ) -> None:

@@ -43,15 +43,25 @@ def write_report(
     figures = out / "figures"
     try:
         figures.mkdir(parents=True, exist_ok=True)
-        # Figures of an earlier report that this one does not draw would otherwise stay behind.
-        for stale in (*figures.glob("*.svg"), *figures.glob("*.png")):
-            stale.unlink()
+        written = set()
         for drawing in drawings:
-            (figures / f"{drawing.name}.svg").write_text(drawing.svg, encoding="utf-8")
-            (figures / f"{drawing.name}.png").write_bytes(drawing.png)
+            svg, png = figures / f"{drawing.name}.svg", figures / f"{drawing.name}.png"
+            svg.write_text(drawing.svg, encoding="utf-8")
+            png.write_bytes(drawing.png)
+            written |= {svg, png}
         (out / "index.html").write_text(page, encoding="utf-8")
     except OSError as error:
         raise StoreError(f"{out}: can't be written: {error.strerror or error}") from None
     write_table(cells_table(sweep), out / "cells.parquet")
     write_json(summary, out / "summary.json")
+    _clear_stale(figures, written)
     return Report(out / "index.html", summary, analysis)
+
+
+def _clear_stale(figures: Path, written: set[Path]) -> None:
+    """Remove figures of an earlier report that this one does not draw; last, so that a failure loses none."""
+    for path in sorted({*figures.glob("*.svg"), *figures.glob("*.png")} - written):
+        try:
+            path.unlink()
+        except OSError as error:
+            raise StoreError(f"{path}: can't be removed: {error.strerror or error}") from None

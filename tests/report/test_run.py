@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from rbx.config.policy import RoutedPolicy
+from rbx.errors import StoreError
 from rbx.report.paired import Resampling
 from rbx.report.run import Report, write_report
 from tests.report.sweeps import POLICIES, SweepShape, write_sweep
@@ -181,6 +182,19 @@ def test_figures_of_an_earlier_report_do_not_stay(report: Report, sweep_folder: 
     stale.write_text("old")
     write_report(sweep_folder, resampling=QUICK)
     assert not stale.exists()
+
+
+def test_a_report_that_can_not_be_written_leaves_earlier_figures(tmp_path: Path) -> None:
+    shape = SweepShape(n_prompts=12, n_requests=12, rates_per_s=(6.0,), policies=POLICIES[4:6])
+    folder = write_sweep(tmp_path / "s", shape)
+    page = write_report(folder, resampling=QUICK).page
+    earlier = page.parent / "figures" / "quality-latency-99.svg"
+    earlier.write_text("old")
+    page.unlink()
+    page.mkdir()
+    with pytest.raises(StoreError, match="can't be written"):
+        write_report(folder, resampling=QUICK)
+    assert earlier.read_text() == "old"
 
 
 @pytest.mark.parametrize(
