@@ -100,6 +100,8 @@ def _complain(message: str) -> None:
 
 
 def _flushed(code: int) -> int:
+    if sys.stdout is None:  # started with its output closed
+        return code
     try:
         sys.stdout.flush()
     except BrokenPipeError:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Generic, TypeVar
@@ -21,8 +22,13 @@ from rbx.errors import ConfigError
 PositiveFloat = Annotated[float, Field(gt=0, allow_inf_nan=False, strict=True)]
 NonNegativeFloat = Annotated[float, Field(ge=0, allow_inf_nan=False, strict=True)]
 UnitFloat = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False, strict=True)]
-PositiveInt = Annotated[int, Field(gt=0, strict=True)]
-NonNegativeInt = Annotated[int, Field(ge=0, strict=True)]
+# Whole numbers end where numpy's and Parquet's smaller ones do.
+_LARGEST = 2**31 - 1
+PositiveInt = Annotated[int, Field(gt=0, le=_LARGEST, strict=True)]
+NonNegativeInt = Annotated[int, Field(ge=0, le=_LARGEST, strict=True)]
+# Shown in terminals: no control characters, which may steer them.
+Text = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f-\x9f]+$")]
+Name = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[A-Za-z0-9_][A-Za-z0-9._-]*$")]
 
 
 class StrictModel(BaseModel):
@@ -47,7 +53,29 @@ class Loaded(Generic[M]):
 
 
 class _StrictLoader(yaml.SafeLoader):
-    """YAML that refuses a key given twice; plain PyYAML keeps the last one silently."""
+    """YAML that refuses a key given twice, where plain PyYAML keeps the last one silently.
+
+    An alias inside an anchored value is refused too: ten nested lines of them can stand for gigabytes.
+    ``1e-4`` is a number, as in YAML 1.2.
+    """
+
+    _anchored = 0
+
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        """The next node, unless it is an alias within an anchored value."""
+        reader: Any = self  # PyYAML leaves its reader untyped
+        event: Any = reader.peek_event()
+        if self.check_event(yaml.AliasEvent):
+            if self._anchored:
+                problem = "an alias inside an anchored value is not supported; write the value out"
+                raise yaml.composer.ComposerError(None, None, problem, event.start_mark)
+            anchored = 0
+        else:
+            anchored = int(getattr(event, "anchor", None) is not None)
+        self._anchored += anchored
+        node: yaml.Node | None = super().compose_node(parent, index)
+        self._anchored -= anchored
+        return node
 
 
 def _mapping_without_duplicates(loader: _StrictLoader, node: yaml.MappingNode) -> dict[Any, Any]:
@@ -63,6 +91,9 @@ def _mapping_without_duplicates(loader: _StrictLoader, node: yaml.MappingNode) -
     return loader.construct_mapping(node, deep=True)
 
 
+_StrictLoader.add_implicit_resolver(
+    "tag:yaml.org,2002:float", re.compile(r"^[-+]?[0-9]+(\.[0-9]*)?[eE][-+]?[0-9]+$"), list("-+0123456789")
+)
 _StrictLoader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _mapping_without_duplicates)
 
 
@@ -84,10 +115,8 @@ def read_yaml(path: Path) -> dict[str, Any]:
         raise ConfigError(f"{path}: can't be read: {error}") from None
     try:
         data = _parse_yaml(text)
-    except (
-        yaml.YAMLError,
-        ValueError,
-    ) as error:  # PyYAML lets a date such as 2026-13-01 escape as ValueError
+    # PyYAML lets a date such as 2026-13-01 escape as ValueError, and deep nesting as RecursionError.
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise ConfigError(f"{path}: not valid YAML: {error}") from None
     if not isinstance(data, dict):
         raise ConfigError(f"{path}: expected a mapping of keys at the top level")
@@ -103,7 +132,7 @@ def apply_overrides(data: dict[str, Any], overrides: list[str]) -> list[str]:
             raise ConfigError(f"--set {item!r}: expected key=value, such as workload.seeds=[0,1]")
         try:
             value = _parse_yaml(raw)
-        except (yaml.YAMLError, ValueError) as error:
+        except (yaml.YAMLError, ValueError, RecursionError) as error:
             raise ConfigError(f"--set {item!r}: the value is not valid YAML: {error}") from None
         _set_dotted(data, key.strip().split("."), value, item)
         keys.append(key.strip())
@@ -123,7 +152,7 @@ def _set_dotted(data: dict[str, Any], parts: list[str], value: Any, item: str) -
 
 
 def _list_index(node: list[Any], part: str, item: str) -> int:
-    if not part.isdigit() or int(part) >= len(node):
+    if not (part.isascii() and part.isdecimal() and len(part) < 9) or int(part) >= len(node):
         raise ConfigError(f"--set {item!r}: {part!r} is not an index of a list of {len(node)}")
     return int(part)
 
@@ -143,9 +172,13 @@ def parse(model: type[M], data: dict[str, Any], *, where: str) -> M:
     try:
         return model.model_validate(data)
     except ValidationError as error:
+        faults = error.errors()
+        # pydantic counts a list's valid items only: one faulty item makes it "too short" as well.
+        inner = {fault["loc"][:-1][:depth] for fault in faults for depth in range(len(fault["loc"]))}
         lines = [
             f"  {'.'.join(str(part) for part in fault['loc']) or '(top)'}: {fault['msg']}"
-            for fault in error.errors()
+            for fault in faults
+            if not (fault["type"] == "too_short" and fault["loc"] in inner)
         ]
         raise ConfigError(f"{where}: {len(lines)} fault(s)\n" + "\n".join(lines)) from None
 

@@ -9,6 +9,7 @@ from pydantic import Field, field_validator, model_validator
 
 from rbx.config.base import (
     Loaded,
+    Name,
     NonNegativeFloat,
     NonNegativeInt,
     PositiveFloat,
@@ -36,7 +37,7 @@ class GammaArrivals(StrictModel):
     """Gamma gaps of shape ``burstiness``: 1 is Poisson, below 1 bursty (vLLM's definition)."""
 
     kind: Literal["gamma"]
-    burstiness: PositiveFloat
+    burstiness: Annotated[float, Field(ge=0.01, le=1e6, strict=True)]
 
 
 class SquareArrivals(StrictModel):
@@ -46,7 +47,7 @@ class SquareArrivals(StrictModel):
     """
 
     kind: Literal["square"]
-    low_over_mean: Annotated[float, Field(ge=0, lt=1)]
+    low_over_mean: Annotated[float, Field(ge=0, lt=1, strict=True)]
     phase_s: PositiveFloat = 30.0
 
 
@@ -98,7 +99,7 @@ class Workload(StrictModel):
     n_requests: PositiveInt | None = None
     duration_s: PositiveFloat | None = None
     arrivals: Arrivals = PoissonArrivals()
-    rates_per_s: tuple[PositiveFloat, ...] = ()
+    rates_per_s: tuple[Annotated[float, Field(ge=1e-6, le=1e6, strict=True)], ...] = ()
     loads: tuple[PositiveFloat, ...] = ()
     seeds: tuple[NonNegativeInt, ...] = (0,)
     max_output_tokens: PositiveInt = 4096
@@ -176,7 +177,7 @@ class SchedulerConfig(StrictModel):
 class Experiment(StrictModel):
     """A grid of cells: every policy × rate × seed on one pool, grid and bundle."""
 
-    name: str = Field(min_length=1, pattern=r"^[A-Za-z0-9._-]+$")
+    name: Name
     grid: Path
     bundle: Path
     pool: Path

@@ -13,7 +13,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, field_validator
 
-from rbx.config.base import NonNegativeFloat, StrictModel
+from rbx.config.base import NonNegativeFloat, StrictModel, Text
 
 Dispatch = Literal["round-robin", "shortest-queue", "random"]
 LatencySource = Literal["xgboost", "prior"]
@@ -95,8 +95,8 @@ class RouteBalanceSpec(StrictModel):
 
     kind: Literal["routebalance"]
     weights: tuple[Weights, ...] | str
-    quality: tuple[Literal["raw", "minmax"], ...] = ("raw",)
-    latency: tuple[LatencySource, ...] = ("xgboost",)
+    quality: tuple[Literal["raw", "minmax"], ...] = Field(("raw",), min_length=1)
+    latency: tuple[LatencySource, ...] = Field(("xgboost",), min_length=1)
 
     @field_validator("weights")
     @classmethod
@@ -127,8 +127,8 @@ class RouteBalanceSpec(StrictModel):
 class _RoutedSpec(StrictModel):
     """``batched: false`` decides on arrival: such a policy does not look at its batch mates."""
 
-    dispatch: tuple[Dispatch, ...] = ("shortest-queue",)
-    batched: tuple[bool, ...] = (True,)
+    dispatch: tuple[Dispatch, ...] = Field(("shortest-queue",), min_length=1)
+    batched: tuple[bool, ...] = Field((True,), min_length=1)
 
     def paths(self) -> Iterator[tuple[Dispatch, bool]]:
         """Every dispatcher, on every path."""
@@ -139,7 +139,7 @@ class PassthroughSpec(_RoutedSpec):
     """No router: the dispatcher picks among all instances."""
 
     kind: Literal["passthrough"]
-    dispatch: tuple[Dispatch, ...] = ("round-robin", "shortest-queue", "random")
+    dispatch: tuple[Dispatch, ...] = Field(("round-robin", "shortest-queue", "random"), min_length=1)
 
     def expand(self, models: tuple[str, ...]) -> Iterator[RoutedPolicy]:
         """One policy a dispatcher and path."""
@@ -151,7 +151,7 @@ class AlwaysSpec(_RoutedSpec):
     """Every request to one model; ``"*"`` stands for each model of the pool in turn."""
 
     kind: Literal["always"]
-    model: str = Field(min_length=1)
+    model: Text
 
     def expand(self, models: tuple[str, ...]) -> Iterator[RoutedPolicy]:
         """One policy a model and dispatcher; an unknown model is refused."""
@@ -177,7 +177,7 @@ class MixSpec(_RoutedSpec):
     """A model drawn with fixed shares for each request, blind to the prompt."""
 
     kind: Literal["mix"]
-    shares: dict[str, NonNegativeFloat]
+    shares: dict[str, Annotated[float, Field(ge=0, le=1e6, strict=True)]]
 
     @field_validator("shares")
     @classmethod

@@ -12,7 +12,17 @@ from typing import Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from rbx.config.base import Loaded, NonNegativeFloat, PositiveFloat, PositiveInt, StrictModel, digest, load
+from rbx.config.base import (
+    Loaded,
+    Name,
+    NonNegativeFloat,
+    PositiveFloat,
+    PositiveInt,
+    StrictModel,
+    Text,
+    digest,
+    load,
+)
 from rbx.config.unmodelled import refuse_unmodelled
 
 
@@ -73,9 +83,9 @@ class Tier(StrictModel):
     ``tpot_prior_s`` is the static prior of the latency head: seconds per output token at low load.
     """
 
-    name: str = Field(min_length=1, pattern=r"^[A-Za-z0-9._-]+$")
-    model: str = Field(min_length=1)
-    gpu: str = Field(min_length=1)
+    name: Name
+    model: Text
+    gpu: Text
     gpus_per_instance: PositiveInt = 1
     instances: PositiveInt
     price_in_usd_per_mtok: NonNegativeFloat
@@ -88,7 +98,7 @@ class Tier(StrictModel):
 class Pool(StrictModel):
     """All tiers of a deployment."""
 
-    name: str = Field(min_length=1, pattern=r"^[A-Za-z0-9._-]+$")
+    name: Name
     notes: str = ""
     tiers: tuple[Tier, ...] = Field(min_length=1)
 

@@ -73,6 +73,12 @@ def measure_capacity(context: SweepContext, seed: int) -> Capacity:
 def _idle_e2e_s(context: SweepContext, seed: int) -> float:
     """Mean E2E of one request in ten seconds: hardly anything shares a batch."""
     scheduled_s, done_s = _arrivals_and_completions(context, 0.1, 2000.0, seed)
+    lost = float(np.mean(np.isnan(done_s)))
+    if lost > 1 - SUSTAINED_SHARE:
+        raise EngineError(
+            f"pool {context.pool.name}: {lost:.0%} of the requests fit no instance's max_model_len, so no "
+            "rate is sustained; raise the limits of the pool, or give workload.rates_per_s instead of loads"
+        )
     return float(np.nanmean(done_s - scheduled_s))
 
 

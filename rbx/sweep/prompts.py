@@ -64,6 +64,12 @@ def usable_rows(view: GridView, split: str, models: tuple[str, ...]) -> Ints:
             f"the grid has {', '.join(view.models)}"
         )
     rows = view.rows(split)
+    empty = rows[view.input_tokens[rows] < 1]
+    if len(empty):
+        raise DatasetError(
+            f"grid {view.name}: prompt {view.prompt_ids[empty[0]]} has {view.input_tokens[empty[0]]} "
+            f"input_tokens ({len(empty)} such prompts in the {split} split); an engine needs at least one"
+        )
     columns = np.array([view.models.index(model) for model in models])
     usable: Ints = rows[np.isfinite(view.output_tokens[np.ix_(rows, columns)]).all(axis=1)]
     if len(usable) == 0:

@@ -45,11 +45,11 @@ RECORDS = pa.schema(
         ("encode_s", pa.float32()),
         ("score_s", pa.float32()),
         ("batch_id", pa.int32()),
-        ("batch_size", pa.int16()),
+        ("batch_size", pa.int32()),
         ("decision_mode", _TEXT),  # policy | fallback
         ("config_version", pa.int32()),
         ("telemetry_age_s", pa.float32()),
-        ("preemptions", pa.int16()),
+        ("preemptions", pa.int32()),
     ]
 )
 

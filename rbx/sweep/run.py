@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from rbx.config.base import parse
 from rbx.config.experiment import Experiment
@@ -16,7 +17,7 @@ from rbx.sweep.executor import Done, StopRequest, run_here, run_in_processes
 from rbx.sweep.plan import Plan
 from rbx.sweep.prompts import load_prompt_table, save_prompt_table
 from rbx.sweep.provenance import provenance
-from rbx.sweep.store import CellSpec, SweepStore
+from rbx.sweep.store import CellSpec, SweepStore, sha256_of
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,7 @@ def run_sweep(
 
 def _prepare(plan: Plan, store: SweepStore) -> None:
     """Write what the cells share; a directory of another experiment is refused."""
-    manifest = {**plan.manifest, **provenance(), "cells": [asdict(cell) for cell in plan.cells]}
+    manifest: dict[str, Any] = {**plan.manifest, **provenance()}
     if (store.folder / "manifest.json").exists():
         earlier = store.read_manifest()
         if earlier.get("name") != manifest["name"]:
@@ -75,6 +76,8 @@ def _prepare(plan: Plan, store: SweepStore) -> None:
             )
         manifest["created"] = earlier.get("created", manifest["created"])
     save_prompt_table(plan.context.prompts, store.folder)
+    manifest["labels_sha256"] = sha256_of(store.folder / "labels.parquet")
+    manifest["cells"] = [asdict(cell) for cell in plan.cells]
     store.write_manifest(manifest)
 
 

@@ -24,9 +24,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pyarrow as pa
+from pydantic import ConfigDict, TypeAdapter
 
 from rbx.errors import StoreError
 from rbx.sweep.durable import clear_leftovers, write_json, write_table
@@ -50,6 +51,8 @@ class CellSpec:
 class CellSummary:
     """Counts of one finished cell; ``busy_s`` holds engine-busy seconds per instance name."""
 
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
+
     cell_id: str
     scheduled: int
     sent: int
@@ -66,6 +69,9 @@ class CellSummary:
     records_sha256: str
 
 
+_SUMMARY = TypeAdapter(CellSummary)
+
+
 class SweepStore:
     """One results directory."""
 
@@ -76,7 +82,11 @@ class SweepStore:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Hold the directory for one sweep process; a second one is refused, not queued."""
+        """Hold the directory for one sweep process; a second one is refused, not queued.
+
+        Raises ``StoreError`` for a directory that is not a sweep's: nothing is written there.
+        """
+        self._check_kind()
         try:
             self.cells.mkdir(parents=True, exist_ok=True)
             descriptor = os.open(self.folder / ".lock", os.O_RDWR | os.O_CREAT, 0o644)
@@ -94,6 +104,13 @@ class SweepStore:
             yield
         finally:
             os.close(descriptor)
+
+    def _check_kind(self) -> None:
+        # Grids and bundles have a manifest of the same name; the folder of cells stands in a sweep alone.
+        if self.folder.is_file():
+            raise StoreError(f"{self.folder}: is a file; choose another --out")
+        if self.folder.is_dir() and any(self.folder.iterdir()) and not self.cells.is_dir():
+            raise StoreError(f"{self.folder}: holds something that is not a sweep; choose another --out")
 
     def write_manifest(self, manifest: dict[str, Any]) -> None:
         """Replace the manifest."""
@@ -116,15 +133,20 @@ class SweepStore:
         """Records first, then the summary that makes the cell count as finished."""
         path = self.records_path(summary["cell_id"])
         write_table(records, path)
-        done = CellSummary(**summary, records_sha256=_sha256(path))
+        done = CellSummary(**summary, records_sha256=sha256_of(path))
         write_json(asdict(done), self.summary_path(done.cell_id))
 
     def is_finished(self, cell_id: str) -> bool:
-        """Whether the cell's summary is there and its records are the ones it speaks of."""
+        """Whether the cell's summary is whole, adds up, and speaks of the records that are there."""
         try:
-            summary = json.loads(self.summary_path(cell_id).read_text(encoding="utf-8"))
-            return bool(summary["records_sha256"] == _sha256(self.records_path(cell_id)))
-        except (OSError, ValueError, KeyError, TypeError):
+            summary = _SUMMARY.validate_json(self.summary_path(cell_id).read_bytes())
+            return (
+                summary.cell_id == cell_id
+                and summary.scheduled == summary.sent + summary.not_sent
+                and summary.sent == summary.ok + summary.error + summary.timeout + summary.cancelled
+                and summary.records_sha256 == sha256_of(self.records_path(cell_id))
+            )
+        except (OSError, ValueError):
             return False
 
     def records_path(self, cell_id: str) -> Path:
@@ -136,5 +158,6 @@ class SweepStore:
         return self.cells / f"{cell_id}.json"
 
 
-def _sha256(path: Path) -> str:
+def sha256_of(path: Path) -> str:
+    """Digest of a file of the store."""
     return hashlib.sha256(path.read_bytes()).hexdigest()

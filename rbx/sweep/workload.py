@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rbx.config.experiment import Workload
+from rbx.errors import ConfigError
 from rbx.load.arrivals import arrival_times
 
 Ints = NDArray[np.int64]
@@ -20,6 +21,9 @@ Floats = NDArray[np.float64]
 
 # Each random stream of a seed has its own number, so that adding one never shifts another.
 _ORDER, _ARRIVALS, _BUDGETS, POLICY_STREAM = 1, 2, 3, 4
+
+
+MOST_REQUESTS = 10_000_000
 
 
 def stream(seed: int, number: int) -> np.random.Generator:
@@ -49,14 +53,24 @@ def draw_workload(config: Workload, n_prompts: int, rate_per_s: float, seed: int
 
     Prompts come in passes, each a fresh permutation of all, so that counts differ by at most one.
     """
-    n = config.n_requests or n_prompts
-    if config.duration_s is not None:
-        n = max(1, round(config.duration_s * rate_per_s))
+    n = _requests(config, n_prompts, rate_per_s)
     order = stream(seed, _ORDER)
     passes = -(-n // n_prompts)
     prompt = np.concatenate([order.permutation(n_prompts) for _ in range(passes)])[:n]
     scheduled_s = arrival_times(config.arrivals, rate_per_s, n, stream(seed, _ARRIVALS))
     return Arriving(prompt.astype(np.int64), scheduled_s, _budgets(config, n, stream(seed, _BUDGETS)))
+
+
+def _requests(config: Workload, n_prompts: int, rate_per_s: float) -> int:
+    asked = float(config.n_requests or n_prompts)
+    if config.duration_s is not None:
+        asked = max(1.0, config.duration_s * rate_per_s)
+    if asked > MOST_REQUESTS:
+        raise ConfigError(
+            f"workload: {asked:.3g} requests in one cell at {rate_per_s:g} requests/s are more than "
+            f"{MOST_REQUESTS:,}, the most that fit in memory; lower n_requests or duration_s"
+        )
+    return round(asked)
 
 
 def _budgets(config: Workload, n: int, rng: np.random.Generator) -> Floats:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
-from tests.workplace import N_CELLS, Workplace
+from tests.workplace import N_CELLS, ROOT, Workplace
 
 
 def finished_cells(folder: Path) -> set[Path]:
@@ -144,3 +144,26 @@ def test_another_experiment_in_the_same_directory_is_refused(
     done = workplace.rbx("sweep", "tiny.yaml", "--set", "name=other", "--out", "results/whole", code=1)
     assert "tiny" in done.stderr
     assert "--out" in done.stderr
+
+
+def test_workers_end_with_a_killed_parent(workplace: Workplace, finished: dict[str, bytes]) -> None:
+    def kill_parent_alone(process: subprocess.Popen[bytes]) -> None:
+        os.kill(process.pid, signal.SIGKILL)
+
+    started = time.monotonic()
+    interrupt(workplace, "results/orphans", 2, kill_parent_alone)  # waits until the group is empty
+    assert time.monotonic() - started < 100
+
+
+def test_no_command_overwrites_what_another_made(workplace: Workplace, finished: dict[str, bytes]) -> None:
+    pool = str(ROOT / "experiments/pools/paper.yaml")
+    made = ("datasets/tiny", "results/bundles/tiny", "results/whole")
+    before = {
+        path: path.read_bytes() for name in made for path in sorted((workplace.folder / name).glob("*.*"))
+    }
+    grid, bundle, sweep = made
+    workplace.rbx("train", grid, "--pool", pool, "--out", grid, "--no-compare", code=1)
+    workplace.rbx("build-dataset", "tiny-dataset.yaml", "--out", sweep, "--force", code=1)
+    workplace.rbx("sweep", "tiny.yaml", "--out", bundle, code=1)
+    assert before
+    assert {path: path.read_bytes() for path in before} == before

@@ -29,6 +29,11 @@ SUMMARY: dict[str, Any] = {
     "batches": 1,
     "duration_s": 2.0,
 }
+EDITS: dict[str, dict[str, Any]] = {
+    "wrong count": {"ok": 5},
+    "text": {"scheduled": "1"},
+    "key": {"unheard_of": 1},
+}
 RECORDS = pa.table({"request": [0]})
 
 
@@ -45,7 +50,10 @@ def test_a_written_cell_is_finished_and_an_unwritten_one_is_not(tmp_path: Path) 
     assert not store.is_finished("other")
 
 
-@pytest.mark.parametrize("harm", ["no summary", "half a summary", "other records", "no records", "a list"])
+@pytest.mark.parametrize(
+    "harm",
+    ["no summary", "half a summary", "other records", "no records", "a list", "wrong count", "text", "key"],
+)
 def test_a_cell_that_is_not_whole_runs_again(tmp_path: Path, harm: str) -> None:
     store = finished_store(tmp_path)
     summary, records = store.summary_path("abc"), store.records_path("abc")
@@ -55,6 +63,8 @@ def test_a_cell_that_is_not_whole_runs_again(tmp_path: Path, harm: str) -> None:
         summary.write_text(summary.read_text()[:40])
     elif harm == "a list":
         summary.write_text("[]")
+    elif harm in EDITS:
+        summary.write_text(json.dumps({**json.loads(summary.read_text()), **EDITS[harm]}))
     elif harm == "other records":
         records.write_bytes(records.read_bytes()[:-1])
     else:
@@ -101,3 +111,13 @@ def test_a_directory_without_a_manifest_is_named(tmp_path: Path) -> None:
     (tmp_path / "manifest.json").write_text(json.dumps([1]))
     with pytest.raises(StoreError, match="JSON object"):
         SweepStore(tmp_path).read_manifest()
+
+
+@pytest.mark.parametrize("mark", ["prompts.parquet", "bundle.json", "anything"])
+def test_a_directory_of_another_kind_is_left_alone(tmp_path: Path, mark: str) -> None:
+    (tmp_path / mark).write_text("mine")
+    (tmp_path / "manifest.json").write_text("{}")
+    before = sorted(tmp_path.iterdir())
+    with pytest.raises(StoreError, match="not a sweep"), SweepStore(tmp_path).locked():
+        pass
+    assert sorted(tmp_path.iterdir()) == before

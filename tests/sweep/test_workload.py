@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
+from rbx.errors import ConfigError
 from rbx.sweep.workload import draw_workload
 from tests.sweep.scenes import experiment
 
@@ -39,3 +41,14 @@ def test_budgets_reach_the_share_asked_for_and_leave_the_rest_without() -> None:
     without = draw_workload(experiment(workload={"n_requests": 4000}).workload, 80, 10.0, 0)
     assert arriving.prompt.tolist() == without.prompt.tolist()
     assert arriving.scheduled_s.tolist() == without.scheduled_s.tolist()
+
+
+@pytest.mark.parametrize("size", [{"n_requests": 2_000_000_000}, {"n_requests": None, "duration_s": 1e15}])
+def test_a_workload_beyond_memory_is_refused_before_it_is_drawn(size: dict[str, float]) -> None:
+    with pytest.raises(ConfigError, match="10,000,000"):
+        draw_workload(experiment(workload=size).workload, 80, 10.0, 0)
+
+
+def test_a_duration_gives_as_many_requests_as_fill_it() -> None:
+    workload = experiment(workload={"n_requests": None, "duration_s": 30.0}).workload
+    assert len(draw_workload(workload, 80, 12.0, 0).prompt) == 360
