@@ -24,6 +24,7 @@ _KNOWN_WHERE_OK = (
     "cost_usd",
     "exhausted",
     "decision_mode",
+    "quality_status",
 )
 _NEVER_NEGATIVE = (
     "scheduled_s",
@@ -58,6 +59,7 @@ def faults(records: pa.Table, summary: CellSummary, spec: CellSpec, *, has_targe
         *_request_faults(records, spec),
         *_number_faults(records),
         *_unknown_faults(records, has_targets=has_targets),
+        *_score_faults(records),
         *_order_faults(records),
     ]
 
@@ -113,6 +115,16 @@ def _unknown_faults(records: pa.Table, *, has_targets: bool) -> Iterator[str]:
             yield f"{lost.sum()} ok requests have no {name}, the first is request {_first(ok, lost)}"
     if not has_targets and records["slo_met"].null_count < records.num_rows:
         yield "column slo_met holds values, but the workload has no target"
+
+
+def _score_faults(records: pa.Table) -> Iterator[str]:
+    """A missing score has a status that says why; zero is a score."""
+    ok = records.filter(pc.equal(records["status"].cast(pa.string()), "ok"))
+    claimed = pc.fill_null(pc.equal(ok["quality_status"].cast(pa.string()), "ok"), False)
+    torn = np.asarray(pc.xor(pc.is_valid(ok["quality"]), claimed).to_numpy(), dtype=np.bool_)
+    if torn.any():
+        words = "ok requests have a quality_status at odds with quality"
+        yield f"{torn.sum()} {words}, as request {_first(ok, torn)}"
 
 
 def _order_faults(records: pa.Table) -> Iterator[str]:

@@ -130,7 +130,7 @@ def _read_cell(
 def _refuse_gaps(folder: Path, invalid: list[InvalidCell], unmatched: list[str]) -> None:
     if invalid:
         raise StoreError(
-            f"{folder}: {len(invalid)} cells can't be reported (--strict), first:\n" + _listed(invalid)
+            f"{folder}: {len(invalid)} cell(s) can't be reported (--strict), first:\n" + _listed(invalid)
         )
     if unmatched:
         shown = "\n  ".join(unmatched[:5])

@@ -60,6 +60,9 @@ def _swap_model(columns: dict[str, Any], summary: dict[str, Any]) -> None:
         (_null("output_tokens"), "1 ok requests have no output_tokens, the first is request 3"),
         (_null("exhausted"), "1 ok requests have no exhausted, the first is request 3"),
         (_null("decision_mode"), "1 ok requests have no decision_mode, the first is request 3"),
+        (_null("quality_status"), "1 ok requests have no quality_status, the first is request 3"),
+        (_null("quality"), "1 ok requests have a quality_status at odds with quality, as request 3"),
+        (_put("quality_status", "missing"), "a quality_status at odds with quality, as request 3"),
         (_null("sent_s"), "1 ok requests have no sent_s, the first is request 3"),
         (_null("cell_id"), "column cell_id holds 1 nulls"),
         (_null("request"), "column request holds 1 nulls"),
@@ -89,7 +92,7 @@ def test_a_row_that_would_be_counted_wrong_sets_its_cell_aside(
     (bad,) = sweep.invalid
     assert bad.spec.label == POLICIES[5].label
     assert any(words in reason for reason in bad.reasons), bad.reasons
-    with pytest.raises(StoreError, match=r"1 cells can't be reported \(--strict\)") as refused:
+    with pytest.raises(StoreError, match=r"1 cell\(s\) can't be reported \(--strict\)") as refused:
         read_sweep(folder, strict=True)
     assert words in str(refused.value)
 
