@@ -125,7 +125,13 @@ def _against_baseline(plane: Plane, mine: Fought) -> str:
     trades = [duel.at_quality_kept_up for _, duel in mine if duel.won and duel.at_quality_kept_up is not None]
     gained = _range(plane, [t.saving.value for t in trades if t.saving.value > 0], _SAVED)
     behind = f" Elsewhere {words}." if (words := lost_range(plane, lost)) else ""
-    saving = f"; at no loss of quality, {gained}" if gained else "; no saving is named, as not both keep up"
+    overloaded = any(
+        point.is_overloaded
+        for _, duel in mine
+        for point in (duel.baseline, *([duel.at_quality.point] if duel.at_quality is not None else []))
+    )
+    fair = "at no loss of quality" + (" and where both keep up" if overloaded else "")
+    saving = f"; {fair}, {gained}" if gained else "; no saving is named, as not both keep up"
     return f"{lead}{saving}.{behind}"
 
 

@@ -10,6 +10,8 @@ from matplotlib.path import Path
 from matplotlib.text import Text
 from matplotlib.transforms import Bbox
 
+from rbx.report.figures.style import INK
+
 Line = tuple[tuple[float, float], tuple[float, float]]
 
 _OFFSETS = (
@@ -60,3 +62,33 @@ def place_labels(
                 taken.append(box)
                 break
             text.remove()
+
+
+def write_at_edge(figure: Figure, axes: Axes, words: str, height: float, lines: list[Line]) -> Text:
+    """Name a horizontal line above its right end, or above its left end where only that is free of lines."""
+    renderer = FigureCanvasAgg(figure).get_renderer()  # type: ignore[no-untyped-call, unused-ignore]
+    drawn = [Path(axes.transData.transform(np.array(line))) for line in lines]
+
+    def at(x: float, side: str) -> Text:
+        return axes.annotate(
+            words,
+            (x, height),
+            xycoords=("axes fraction", "data"),
+            xytext=(0, 2),
+            textcoords="offset points",
+            fontsize=7,
+            color=INK,
+            ha=side,
+        )
+
+    def is_free(text: Text) -> bool:
+        box = text.get_window_extent(renderer)
+        return not any(path.intersects_bbox(box, filled=False) for path in drawn)
+
+    right = at(1.0, "right")
+    if is_free(right):
+        return right
+    left = at(0.005, "left")
+    kept, dropped = (left, right) if is_free(left) else (right, left)
+    dropped.remove()
+    return kept

@@ -13,10 +13,9 @@ from matplotlib.text import Text
 
 from rbx.report.analysis import Analysis, PointResult, RateResult
 from rbx.report.figures.drawing import Drawing, finish
-from rbx.report.figures.labels import Line, place_labels
+from rbx.report.figures.labels import Line, place_labels, write_at_edge
 from rbx.report.figures.style import (
     FAINT,
-    INK,
     PAPER,
     WIDTH_IN,
     colour,
@@ -61,7 +60,6 @@ def _draw(analysis: Analysis, rate: RateResult, shown: list[PointResult], name: 
     axes.plot(
         [x for x, _ in front], [y for _, y in front], color=FAINT, lw=1, ls=(0, (4, 3)), zorder=1, label=None
     )
-    blocked = _reference_lines(axes, rate)
     axes.set_xlabel("mean end-to-end latency, seconds (left is better)")
     axes.set_ylabel("mean quality (up is better)")
     axes.legend(
@@ -73,6 +71,7 @@ def _draw(analysis: Analysis, rate: RateResult, shown: list[PointResult], name: 
         handletextpad=0.3,
     )
     points = [(r.means["e2e_s"].value, r.means["quality"].value) for r in shown]
+    blocked = _reference_lines(figure, axes, rate, _bars(shown))
     wanted = [r for r in shown if r.point.label in frontier.non_dominated or r is rate.baseline]
     named = [(r.means["e2e_s"].value, r.means["quality"].value, short_label(r.point)) for r in wanted]
     steps = list(pairwise(front))
@@ -139,7 +138,7 @@ def _keys(shown: list[PointResult]) -> list[Line2D]:
     ]
 
 
-def _reference_lines(axes: Axes, rate: RateResult) -> list[Text]:
+def _reference_lines(figure: Figure, axes: Axes, rate: RateResult, bars: list[Line]) -> list[Text]:
     """Random and best single model as lines; the oracle only in the tables, to keep the scale useful."""
     texts: list[Text] = []
     for words, interval in (
@@ -149,16 +148,7 @@ def _reference_lines(axes: Axes, rate: RateResult) -> list[Text]:
         if not np.isfinite(interval.value):
             continue
         axes.axhline(interval.value, color=FAINT, lw=0.8, ls=":", zorder=0)
-        text = axes.annotate(
-            words,
-            (1.0, interval.value),
-            xycoords=("axes fraction", "data"),
-            xytext=(0, 2),
-            textcoords="offset points",
-            fontsize=7,
-            color=INK,
-            ha="right",
-        )
+        text = write_at_edge(figure, axes, words, interval.value, bars)
         texts.append(text)
     return texts
 
