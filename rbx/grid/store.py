@@ -54,6 +54,10 @@ def write_grid(grid: Grid, origin: Origin, folder: Path, *, force: bool = False)
     builds left there is cleared away first. The same grid is left as it is; another grid is replaced only
     with ``force``, and what is not a grid never. Raises ``DatasetError``.
     """
+    if not folder.name or folder.name == "..":
+        raise DatasetError(
+            f"--out {str(folder)!r}: names no directory of its own; give one such as datasets/NAME"
+        )
     folder.parent.mkdir(parents=True, exist_ok=True)
     staging = staging_of(folder)
     shutil.rmtree(staging, ignore_errors=True)

@@ -27,6 +27,8 @@ from numpy.typing import NDArray
 from rbx.errors import DatasetError
 
 AZURE_COLUMNS = ("TIMESTAMP", "ContextTokens", "GeneratedTokens")
+# Times and counts beyond this are no times and counts; they would overflow whole numbers later.
+_LARGEST = 1e15
 _GZIP_MAGIC = b"\x1f\x8b"
 
 
@@ -118,7 +120,7 @@ def _mooncake_rows(file: IO[str], path: Path) -> Iterator[_Row]:
         where = f"{path}: row {line}"
         try:
             record = json.loads(text)
-        except (json.JSONDecodeError, RecursionError) as error:
+        except (ValueError, RecursionError) as error:
             raise DatasetError(f"{where}: not valid JSON: {error}") from None
         if not isinstance(record, dict):
             raise DatasetError(f"{where}: expected an object")
@@ -137,10 +139,13 @@ def _mooncake_rows(file: IO[str], path: Path) -> Iterator[_Row]:
 def _number(value: Any, where: str, column: str) -> float:
     try:
         number = math.nan if isinstance(value, bool) else float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         number = math.nan
-    if not math.isfinite(number) or number < 0:
-        raise DatasetError(f"{where}, {column}: {value!r} is not a finite number of at least 0")
+    if not 0 <= number <= _LARGEST:
+        shown = repr(value)[:60]
+        raise DatasetError(
+            f"{where}, {column}: {shown} is not a finite number of at least 0 and at most {_LARGEST:g}"
+        )
     return number
 
 

@@ -224,3 +224,9 @@ def test_the_card_and_the_manifest_say_what_it_is(tmp_path: Path) -> None:
     assert not read_manifest(tmp_path / "real").synthetic
     assert "synthetic" not in (tmp_path / "real" / "README.md").read_text()
     assert set(read_manifest(tmp_path / "real").versions) == {"rbx", "pyarrow"}
+
+
+@pytest.mark.parametrize("folder", ["", ".", "/", ".."])
+def test_a_target_without_a_name_of_its_own_is_refused(tmp_path: Path, folder: str) -> None:
+    with pytest.raises(DatasetError, match="--out"):
+        build(source(tmp_path), Path(folder))

@@ -142,3 +142,15 @@ def test_mooncake_trace_agrees_with_a_plain_reading(shared_data: Path) -> None:
         trace.arrival_s * 1000, [row["timestamp"] - rows[0]["timestamp"] for row in rows]
     )
     assert [list(blocks) for blocks in trace.prefix_blocks] == [row["hash_ids"] for row in rows]
+
+
+@pytest.mark.parametrize("count", ["1e30", "9" * 400, "-1"])
+def test_counts_that_no_request_has_are_refused(tmp_path: Path, count: str) -> None:
+    path = tmp_path / "trace.csv"
+    path.write_text(f"TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:15:46,{count},3\n")
+    with pytest.raises(DatasetError, match="row 2, ContextTokens"):
+        read_trace(path, "azure")
+    lines = tmp_path / "trace.jsonl"
+    lines.write_text(f'{{"timestamp": 0, "input_length": {count}, "output_length": 3}}\n')
+    with pytest.raises(DatasetError, match="row 1"):
+        read_trace(lines, "mooncake")
