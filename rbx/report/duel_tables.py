@@ -18,7 +18,9 @@ _SHORT: dict[Verdict, str] = {
     "no": "not ahead",
     "unknown": UNKNOWN,
 }
-SURE_NOTE = f"Sure: the interval of the gain excludes zero, and quality is not worse by {QUALITY_MARGIN:g}."
+SURE_NOTE = (
+    f"Sure: the interval of the gain excludes zero, and quality is not worse by more than {QUALITY_MARGIN:g}."
+)
 
 
 def baseline_table(analysis: Analysis) -> Table:
