@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 
 def column_faults(table: pa.Table, schema: pa.Schema) -> list[str]:
-    """One line for each column that is missing or of another kind; empty where all fit.
+    """One line for each column that is missing, of another kind or out of its range; empty where all fit.
 
-    Widths of integers and floats are free, and text may be dictionary-encoded where the schema's is.
+    Widths of integers and floats are free where the values fit, and text may be dictionary-encoded
+    where the schema's is.
     """
-    absent = [name for name in schema.names if name not in table.column_names]
-    kinds = [
-        (field.name, table.schema.field(field.name).type, field.type)
-        for field in schema
-        if field.name not in absent
-    ]
-    return [f"no column {name}" for name in absent] + [
-        f"column {name} is of type {found}, not {wanted}"
-        for name, found, wanted in kinds
-        if not _holds(found, wanted)
-    ]
+    faults = []
+    for field in schema:
+        if field.name not in table.column_names:
+            faults.append(f"no column {field.name}")
+            continue
+        column = table[field.name]
+        if not _holds(column.type, field.type):
+            faults.append(f"column {field.name} is of type {column.type}, not {field.type}")
+        elif pa.types.is_integer(field.type) and not _fits(column, field.type):
+            faults.append(f"column {field.name} holds values beyond {field.type}")
+    return faults
+
+
+def _fits(column: pa.ChunkedArray, wanted: pa.DataType) -> bool:
+    ends, limit = pc.min_max(column).as_py(), np.iinfo(wanted.to_pandas_dtype())
+    return ends["min"] is None or bool(limit.min <= ends["min"] and ends["max"] <= limit.max)
 
 
 def _holds(found: pa.DataType, wanted: pa.DataType) -> bool:

@@ -53,6 +53,11 @@ def _twice(table: pa.Table) -> pa.Table:
         (_as("prompt_id", pa.array(range(N))), "column prompt_id is of type int64, not string"),
         (_as("model", pa.array([["a"]] * N)), "column model is of type list<"),
         (_as("request", pa.array(np.arange(N) / 1.0)), "column request is of type double, not int32"),
+        (_as("output_tokens", pa.array([2**60] * N)), "column output_tokens holds values beyond int32"),
+        (
+            _as("preemptions", pa.array([2**63] * N, pa.uint64())),
+            "column preemptions holds values beyond int",
+        ),
         (_as("cost_usd", pa.nulls(N)), "column cost_usd is of type null, not double"),
         (lambda table: table.drop_columns(["tier"]), "no column tier"),
         (_twice, "can't be read: Multiple matches"),

@@ -43,6 +43,7 @@ def _put(name: str, row: int, value: object) -> Change:
         (_as("score", pa.array(["0.5"] * P * M)), "column score is of type string, not double"),
         (_as("prompt_id", pa.array(range(P * M))), "column prompt_id is of type int64, not string"),
         (_as("output_tokens", pa.array([1.5] * P * M)), "column output_tokens is of type double, not int32"),
+        (_as("output_tokens", pa.array([2**40] * P * M)), "column output_tokens holds values beyond int32"),
         (_put("score", 7, 1.5), "row 7: column score: 1.5 is outside [0, 1]"),
         (_put("score", 7, -0.1), "row 7: column score: -0.1 is outside [0, 1]"),
         (_put("score", 7, float("nan")), "row 7: column score: nan is outside [0, 1]"),
