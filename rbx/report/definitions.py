@@ -59,7 +59,7 @@ DEFINITIONS = (
         "from first to last token",
         "a cell; a failed request has not completed",
     ),
-    Definition("goodput", "requests that met the target ÷ (first send → last completion)", "scheduled"),
+    Definition("goodput", "requests that met the target ÷ arrival window", "scheduled"),
     Definition("decision time", "batch wait + encode + score, mean", "sent"),
     Definition("busy", "Σ busy seconds of the instances ÷ (instances × duration)", "instances"),
     Definition("exhausted", "answers that the budget's cap or cut ended ÷ ok", "ok"),

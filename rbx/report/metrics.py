@@ -127,14 +127,14 @@ def measure(cells: Sequence[Cell]) -> Metrics:
         cost_total_usd=float(cost.sum()),
         throughput_window_per_s=_mean(np.array([_within_window(run) for run in runs])),
         throughput_to_last_completion_per_s=_mean(
-            np.array([_share(int(r.ok.sum()), s) for r, s in zip(runs, spans, strict=True)])
+            np.array([_per_s(int(r.ok.sum()), s) for r, s in zip(runs, spans, strict=True)])
         ),
         achieved_rate_per_s=_mean(np.array([_rate(run.sent_s) for run in runs])),
         output_tokens_per_s=_mean(
-            np.array([_share(np.nansum(r.output_tokens[r.ok]), s) for r, s in zip(runs, spans, strict=True)])
+            np.array([_per_s(np.nansum(r.output_tokens[r.ok]), s) for r, s in zip(runs, spans, strict=True)])
         ),
         slo_attainment=_share(attained, counts.scheduled),
-        goodput_per_s=_share(attained, float(np.sum(spans))),
+        goodput_per_s=_share(attained, float(sum(run.window_s for run in runs))),
         decision=_decision(runs, sent, ok),
         model_share=_shares(np.concatenate([run.model for run in runs])[ok]),
         tier_share=_shares(np.concatenate([run.tier for run in runs])[ok]),
@@ -144,7 +144,7 @@ def measure(cells: Sequence[Cell]) -> Metrics:
         utilization=_mean(np.array([_busy_share(cell) for cell in cells])),
         tier_utilization=_tier_utilization(cells),
         send_delay_p99_s=_spread(np.concatenate([run.sent_s - run.scheduled_s for run in runs])[sent]).p99,
-        duration_s=_mean(np.array([cell.summary.duration_s for cell in cells])),
+        duration_s=_mean(np.array([c.summary.duration_s if c.requests.ok.any() else np.nan for c in cells])),
     )
 
 
@@ -202,6 +202,11 @@ def _mean(values: Floats) -> float:
 
 def _share(part: float, whole: float) -> float:
     return float(part / whole) if whole > 0 else float("nan")
+
+
+def _per_s(completed: float, span_s: float) -> float:
+    """A rate over a span that is NaN where nothing completed: such a seed counts as 0, not as absent."""
+    return _share(completed, span_s) if np.isfinite(span_s) else 0.0
 
 
 def _shares(words: NDArray[np.str_]) -> dict[str, float]:

@@ -168,7 +168,7 @@ def _throughput(rate: RateResult) -> Table:
         Column("req/s to last completion", "completed ÷ (first send → last completion)"),
         Column("sent req/s", "rate at which requests were really sent"),
         Column("tokens/s", "output tokens of completed requests ÷ (first send → last completion)"),
-        Column("goodput, req/s", "requests that met their target ÷ (first send → last completion)"),
+        Column("goodput, req/s", "requests that met their target ÷ arrival window"),
         Column("SLO met", "share of scheduled requests; failed ones count as missed"),
         Column("utility", "mean quality with failed requests as zero"),
         Column("busy by tier", "share of time in a step", numeric=False),

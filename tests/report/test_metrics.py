@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -56,7 +57,7 @@ def test_every_figure_of_a_cell_follows_from_its_rows(sweep: Sweep) -> None:
     assert m.throughput_window_per_s == pytest.approx(early / (last - start))  # type: ignore[operator]
     met = sum(bool(row["slo_met"]) for row in ok)
     assert m.slo_attainment == pytest.approx(met / len(rows))
-    assert m.goodput_per_s == pytest.approx(met / span)
+    assert m.goodput_per_s == pytest.approx(met / (last - start))  # type: ignore[operator]
     tier = sum(row["tier"] == "3b-a30" for row in ok)
     assert m.tier_share["3b-a30"] == pytest.approx(tier / len(ok))
     assert sum(m.model_share.values()) == pytest.approx(1)
@@ -95,11 +96,25 @@ def test_a_cell_where_nothing_completed_has_no_figures_but_counts(tmp_path: Path
     shape = SweepShape(policies=POLICIES[:1], rates_per_s=(6.0,), n_prompts=10, n_requests=10, failures=1.0)
     m = measure(read_sweep(write_sweep(tmp_path / "s", shape)).cells)
     assert (m.counts.ok, m.counts.error, m.counts.scheduled) == (0, 10, 10)
-    assert np.isnan(
-        [m.quality_mean, m.e2e_s.mean, m.cost_per_request_usd, m.throughput_to_last_completion_per_s]
-    ).all()
+    assert np.isnan([m.quality_mean, m.e2e_s.mean, m.cost_per_request_usd, m.duration_s]).all()
+    assert m.throughput_to_last_completion_per_s == 0
     assert m.slo_attainment == 0
     assert m.utility_mean == 0
+
+
+def test_a_seed_that_failed_wholly_counts_as_nothing_done_not_as_absent(tmp_path: Path) -> None:
+    shape = SweepShape(policies=POLICIES[:1], rates_per_s=(6.0,), n_prompts=10, n_requests=10)
+    good = read_sweep(write_sweep(tmp_path / "good", replace(shape, failures=0.0))).cells
+    bad = read_sweep(write_sweep(tmp_path / "bad", replace(shape, failures=1.0))).cells
+    alone, together = measure(good[:1]), measure([good[0], bad[0]])
+    for figure in (
+        "throughput_to_last_completion_per_s",
+        "throughput_window_per_s",
+        "output_tokens_per_s",
+        "goodput_per_s",
+    ):
+        assert getattr(together, figure) == pytest.approx(getattr(alone, figure) / 2), figure
+    assert together.duration_s == alone.duration_s
 
 
 def test_without_a_target_there_is_no_attainment(tmp_path: Path) -> None:
