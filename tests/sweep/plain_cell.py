@@ -7,8 +7,8 @@ nothing of ``rbx.policy``, ``rbx.scheduler`` or ``rbx.sweep.simulate``.
 from __future__ import annotations
 
 import numpy as np
-from rbx.engine.simulator import EngineSim
 
+from rbx.engine.simulator import EngineSim
 from rbx.engine.telemetry import tpot_features
 from rbx.sweep.context import SweepContext
 from rbx.sweep.workload import Arriving
