@@ -2,8 +2,8 @@
 
 A module offers ``rows() -> list[dict]``. Keys: ``path`` (what is measured), ``ours`` and ``unit``, and
 where there is something to compare with ``peer`` (in the same unit), ``peer_name`` and ``ratio``
-(how many times faster ours is: peer ÷ ours for times, ours ÷ peer for rates). Other keys become
-columns of their own.
+(how many times faster ours is: peer ÷ ours for times, ours ÷ peer for rates). Other keys stand under the
+path.
 """
 
 from __future__ import annotations
@@ -70,12 +70,13 @@ def shown(value: Any) -> str:
 
 
 def cells(row: dict[str, Any], extra: list[str]) -> list[str]:
-    """The printed cells of one row: path, ours, peer, ratio, peer's name, then the extra keys."""
+    """The printed cells of one row: path with the extra keys, ours, peer, ratio, peer's name."""
     unit = row.get("unit", "")
     figures = [f"{shown(row[key])} {unit}".rstrip() if key in row else "" for key in ("ours", "peer")]
     ratio = f"{shown(row['ratio'])} ×" if "ratio" in row else ""
-    texts = [str(row.get("path", "")), *figures, ratio, str(row.get("peer_name", ""))]
-    return [escape(text) for text in [*texts, *(shown(row.get(key, "")) for key in extra)]]
+    besides = ", ".join(f"{key} {shown(row[key])}" for key in extra if key in row)
+    path = str(row.get("path", "")) + (f" ({besides})" if besides else "")
+    return [escape(text) for text in (path, *figures, ratio, str(row.get("peer_name", "")))]
 
 
 def print_table(outcomes: list[Outcome]) -> None:
@@ -85,7 +86,7 @@ def print_table(outcomes: list[Outcome]) -> None:
     known = ("path", "ours", "peer", "ratio", "peer_name", "unit")
     every = dict.fromkeys(key for outcome in outcomes for row in outcome.rows for key in row)
     extra = [key for key in every if key not in known]
-    for heading in ("path", "ours", "peer", "ratio", "peer is", *extra):
+    for heading in ("path", "ours", "peer", "ratio", "peer is"):
         table.add_column(
             escape(heading), overflow="fold", justify="right" if heading in known[1:4] else "left"
         )
