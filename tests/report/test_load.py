@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from rbx.errors import StoreError
 from rbx.report.load import read_sweep
 from tests.report.sweeps import POLICIES, SweepShape, Tamper, write_sweep
 
-_SMALL = {"policies": POLICIES[4:7], "rates_per_s": (6.0,), "n_prompts": 20, "n_requests": 25}
+_SMALL = SweepShape(policies=POLICIES[4:7], rates_per_s=(6.0,), n_prompts=20, n_requests=25)
 
 
 def _lose_a_record(columns: dict[str, Any], summary: dict[str, Any]) -> None:
@@ -76,7 +77,7 @@ def _strange_status(columns: dict[str, Any], summary: dict[str, Any]) -> None:
 def test_a_cell_that_does_not_add_up_is_set_aside_and_the_others_stay(
     tmp_path: Path, tamper: Tamper, words: str
 ) -> None:
-    sweep = read_sweep(write_sweep(tmp_path / "s", SweepShape(**_SMALL, tamper={1: tamper})))  # type: ignore[arg-type]
+    sweep = read_sweep(write_sweep(tmp_path / "s", replace(_SMALL, tamper={1: tamper})))
     assert [cell.spec.label for cell in sweep.cells] == [POLICIES[4].label, POLICIES[6].label]
     (bad,) = sweep.invalid
     assert bad.spec.label == POLICIES[5].label
@@ -84,7 +85,7 @@ def test_a_cell_that_does_not_add_up_is_set_aside_and_the_others_stay(
 
 
 def test_records_changed_after_the_run_are_set_aside(tmp_path: Path) -> None:
-    folder = write_sweep(tmp_path / "s", SweepShape(**_SMALL))  # type: ignore[arg-type]
+    folder = write_sweep(tmp_path / "s", _SMALL)
     path = sorted((folder / "cells").glob("*.parquet"))[0]
     table = pq.read_table(path)
     pq.write_table(table.slice(0, table.num_rows), path, compression="gzip")
@@ -96,13 +97,13 @@ def test_records_changed_after_the_run_are_set_aside(tmp_path: Path) -> None:
 
 
 def test_unfinished_cells_are_listed(tmp_path: Path) -> None:
-    sweep = read_sweep(write_sweep(tmp_path / "s", SweepShape(**_SMALL, skip=frozenset({0}))))  # type: ignore[arg-type]
+    sweep = read_sweep(write_sweep(tmp_path / "s", replace(_SMALL, skip=frozenset({0}))))
     assert [spec.label for spec in sweep.missing] == [POLICIES[4].label]
     assert len(sweep.cells) == 2
 
 
 def test_nothing_to_report_is_an_error_that_says_why(tmp_path: Path) -> None:
-    shape = SweepShape(**_SMALL, skip=frozenset({0, 1}), tamper={2: _miscount})  # type: ignore[arg-type]
+    shape = replace(_SMALL, skip=frozenset({0, 1}), tamper={2: _miscount})
     with pytest.raises(StoreError, match=r"1 invalid, 2 not finished(.|\n)*the summary says 24"):
         read_sweep(write_sweep(tmp_path / "s", shape))
     with pytest.raises(StoreError, match=r"no manifest\.json"):
@@ -110,18 +111,18 @@ def test_nothing_to_report_is_an_error_that_says_why(tmp_path: Path) -> None:
 
 
 def test_strict_names_the_rows_without_a_score(tmp_path: Path) -> None:
-    folder = write_sweep(tmp_path / "s", SweepShape(**_SMALL, unlabelled=0.2))  # type: ignore[arg-type]
+    folder = write_sweep(tmp_path / "s", replace(_SMALL, unlabelled=0.2))
     sweep = read_sweep(folder)
     unscored = sum(int((cell.requests.ok & ~cell.requests.scored).sum()) for cell in sweep.cells)
     assert sweep.unmatched == unscored > 0
     with pytest.raises(StoreError, match=rf"{unscored} completed requests(.|\n)*prompt p0.*: missing"):
         read_sweep(folder, strict=True)
-    whole = write_sweep(tmp_path / "t", SweepShape(**_SMALL))  # type: ignore[arg-type]
+    whole = write_sweep(tmp_path / "t", _SMALL)
     assert read_sweep(whole, strict=True).unmatched == 0
 
 
 def test_bad_labels_name_file_and_row(tmp_path: Path) -> None:
-    folder = write_sweep(tmp_path / "s", SweepShape(**_SMALL))  # type: ignore[arg-type]
+    folder = write_sweep(tmp_path / "s", _SMALL)
     path = folder / "labels.parquet"
     labels = pq.read_table(path)
     pq.write_table(pa.concat_tables([labels, labels.slice(0, 1)]), path)
