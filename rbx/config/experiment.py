@@ -51,6 +51,19 @@ class SquareArrivals(StrictModel):
     phase_s: PositiveFloat = 30.0
 
 
+class MmppArrivals(StrictModel):
+    """Poisson whose rate jumps at random between low and high (a two-state Markov-modulated process).
+
+    ``rate_ratio`` is high ÷ low, ``high_share`` the share of time in the high state, ``correlation_s``
+    the time after which the autocorrelation of the rate has fallen to 1/e; λ is the mean rate.
+    """
+
+    kind: Literal["mmpp"]
+    rate_ratio: Annotated[float, Field(gt=1, le=1e6, strict=True)]
+    high_share: Annotated[float, Field(gt=0, lt=1, strict=True)] = 0.2
+    correlation_s: PositiveFloat = 2.0
+
+
 class TraceArrivals(StrictModel):
     """Arrival times of a trace file, rescaled in time to λ; lengths of the trace are not used."""
 
@@ -60,7 +73,7 @@ class TraceArrivals(StrictModel):
 
 
 Arrivals = Annotated[
-    PoissonArrivals | ConstantArrivals | GammaArrivals | SquareArrivals | TraceArrivals,
+    PoissonArrivals | ConstantArrivals | GammaArrivals | SquareArrivals | MmppArrivals | TraceArrivals,
     Field(discriminator="kind"),
 ]
 

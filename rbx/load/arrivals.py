@@ -16,6 +16,7 @@ from rbx.config.experiment import (
     Arrivals,
     ConstantArrivals,
     GammaArrivals,
+    MmppArrivals,
     PoissonArrivals,
     SquareArrivals,
     TraceArrivals,
@@ -25,13 +26,16 @@ from rbx.load.traces import read_trace
 
 Floats = NDArray[np.float64]
 
+_MOST_CHANGES = 10_000_000
+_PHASES_A_TURN = 1024
+
 
 def arrival_times(spec: Arrivals, rate_per_s: float, n: int, rng: np.random.Generator) -> Floats:
     """Arrival times of ``n`` requests in seconds from 0, shape (n,), nondecreasing.
 
-    ``poisson``, ``gamma`` and ``square`` draw from ``rng``; ``constant`` and ``trace`` do not.
-    Raises ``ConfigError`` for a rate that is not positive and finite, or a negative ``n``, and
-    ``DatasetError`` for a trace that can't be read.
+    ``poisson``, ``gamma``, ``square`` and ``mmpp`` draw from ``rng``; ``constant`` and ``trace`` do not.
+    Raises ``ConfigError`` for a rate that is not positive and finite, a negative ``n`` or an ``mmpp`` that
+    would change its rate more than ten million times, and ``DatasetError`` for a trace that can't be read.
     """
     if not (math.isfinite(rate_per_s) and rate_per_s > 0):
         raise ConfigError(f"rate_per_s is {rate_per_s}; an arrival rate must be positive and finite")
@@ -46,6 +50,8 @@ def arrival_times(spec: Arrivals, rate_per_s: float, n: int, rng: np.random.Gene
             return np.cumsum(rng.gamma(shape, 1.0 / (rate_per_s * shape), n))
         case SquareArrivals():
             return _square(spec, rate_per_s, rng.exponential(1.0, n))
+        case MmppArrivals():
+            return _mmpp(spec, rate_per_s, n, rng)
         case TraceArrivals():
             return _replayed(spec, rate_per_s, n)
 
@@ -65,6 +71,38 @@ def _square(spec: SquareArrivals, rate_per_s: float, unit_gaps: Floats) -> Float
     times: Floats = cycles * (2.0 * spec.phase_s) + within
     # Rounding at a cycle's edge may undo the order by one ulp.
     return np.maximum.accumulate(times)
+
+
+def _mmpp(spec: MmppArrivals, rate_per_s: float, n: int, rng: np.random.Generator) -> Floats:
+    """Exact two-state Markov-modulated Poisson process, from its stationary state.
+
+    The same change of time as for the square wave, over phases of random length: low lasts
+    ``correlation_s / high_share`` in the mean and high ``correlation_s / (1 - high_share)``. Phases and
+    arrivals have streams of their own, so one seed has its bursts at the same moments at every rate.
+    """
+    share, ratio = spec.high_share, spec.rate_ratio
+    changes = 2.0 * share * (1.0 - share) / spec.correlation_s * (n / rate_per_s)
+    if changes > _MOST_CHANGES:
+        raise ConfigError(
+            f"workload.arrivals: correlation_s {spec.correlation_s:g} makes the rate of {n:,} requests at "
+            f"{rate_per_s:g} requests/s change about {changes:.3g} times, more than {_MOST_CHANGES:,}; raise "
+            "it, or take poisson, which is what so fast a change amounts to"
+        )
+    phases, gaps = rng.spawn(2)
+    mass = np.cumsum(gaps.exponential(1.0, n))
+    high_first = bool(phases.random() < share)
+    mean_s = spec.correlation_s / np.array([share, 1.0 - share])
+    low = rate_per_s / (1.0 + share * (ratio - 1.0))
+    rates = np.array([low, ratio * low])
+    ends_s, ends_mass = [np.zeros(1)], [np.zeros(1)]
+    while n and ends_mass[-1][-1] < mass[-1]:
+        # An even number of phases a turn keeps the state that each turn starts in.
+        state = (np.arange(_PHASES_A_TURN) + high_first) % 2
+        lasts_s = phases.exponential(1.0, _PHASES_A_TURN) * mean_s[state]
+        ends_s.append(ends_s[-1][-1] + np.cumsum(lasts_s))
+        ends_mass.append(ends_mass[-1][-1] + np.cumsum(lasts_s * rates[state]))
+    times: Floats = np.interp(mass, np.concatenate(ends_mass), np.concatenate(ends_s))
+    return times
 
 
 def _replayed(spec: TraceArrivals, rate_per_s: float, n: int) -> Floats:

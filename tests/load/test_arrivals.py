@@ -6,12 +6,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pydantic import ValidationError
 from scipy import stats
 
 from rbx.config.experiment import (
     Arrivals,
     ConstantArrivals,
     GammaArrivals,
+    MmppArrivals,
     PoissonArrivals,
     SquareArrivals,
     TraceArrivals,
@@ -31,6 +33,10 @@ def square(low_over_mean: float, phase_s: float = 30.0) -> SquareArrivals:
     return SquareArrivals(kind="square", low_over_mean=low_over_mean, phase_s=phase_s)
 
 
+def mmpp(ratio: float, share: float = 0.2, correlation_s: float = 2.0) -> MmppArrivals:
+    return MmppArrivals(kind="mmpp", rate_ratio=ratio, high_share=share, correlation_s=correlation_s)
+
+
 def mooncake(tmp_path: Path, stamps_ms: list[int]) -> TraceArrivals:
     path = tmp_path / "trace.jsonl"
     rows = (
@@ -44,11 +50,13 @@ def draw(spec: Arrivals, rate: float, n: int, seed: int) -> np.ndarray:
     return arrival_times(spec, rate, n, np.random.default_rng(seed))
 
 
-@pytest.mark.parametrize("spec", [POISSON, CONSTANT, gamma(0.3), gamma(4.0), square(0.4)], ids=str)
+@pytest.mark.parametrize(
+    "spec", [POISSON, CONSTANT, gamma(0.3), gamma(4.0), square(0.4), mmpp(6.0, 0.2, 0.1)], ids=str
+)
 def test_mean_rate_is_the_one_asked_for(spec: Arrivals) -> None:
     n, rate = 200_000, 12.0
     times = draw(spec, rate, n, 7)
-    # The largest relative standard error of the mean gap here is that of gamma(0.3): 1.83/√n = 0.4 %.
+    # The largest relative standard errors here: 1.83/√n for gamma(0.3), √(IDC 3.4 / n) for mmpp, both 0.4 %.
     assert n / times[-1] == pytest.approx(rate, rel=0.015)
 
 
@@ -113,6 +121,97 @@ def test_square_wave_matches_thinning() -> None:
     assert stats.ks_2samp(np.diff(thinned), np.diff(times)).pvalue > 0.001
 
 
+@pytest.mark.parametrize(
+    ("ratio", "share", "correlation_s"), [(3.0, 0.2, 2.0), (6.0, 0.2, 2.0), (10.0, 0.7, 0.5)]
+)
+@pytest.mark.parametrize("window_s", [0.5, 2.0, 20.0])
+def test_mmpp_counts_have_the_closed_form_dispersion(
+    ratio: float, share: float, correlation_s: float, window_s: float
+) -> None:
+    """Var N(t) / E N(t) = 1 + 2·Var(rate)·τ/λ · (1 - τ/t·(1 - exp(-t/τ))), for each window length t."""
+    rate, n = 10.0, 400_000
+    times = draw(mmpp(ratio, share, correlation_s), rate, n, 21)
+    windows = int(times[-1] // window_s)
+    counts = np.bincount((times // window_s).astype(int), minlength=windows)[:windows]
+    low = rate / (1 + share * (ratio - 1))
+    variance = share * (1 - share) * (low * (ratio - 1)) ** 2
+    settled = 1 - correlation_s / window_s * (1 - np.exp(-window_s / correlation_s))
+    expected = 1 + 2 * variance * correlation_s / rate * settled
+    assert windows >= 1_900
+    assert counts.mean() / window_s == pytest.approx(rate, rel=0.03)
+    assert counts.var() / counts.mean() == pytest.approx(expected, rel=0.12)
+
+
+def test_mmpp_stays_in_each_state_for_exponential_times_of_the_right_mean() -> None:
+    """At a thousand arrivals per phase the state shows in each gap's density: read it off by windows."""
+    share, correlation_s, window_s = 0.2, 2.0, 0.05
+    times = draw(mmpp(20.0, share, correlation_s), 2_000.0, 8_000_000, 4)
+    counts = np.bincount((times // window_s).astype(int))[:-1]
+    low = 2_000.0 / (1 + share * 19)
+    high = counts > low * window_s * 10
+    assert high.mean() == pytest.approx(share, abs=0.02)
+    turns = np.flatnonzero(np.diff(high.astype(int)))
+    lasts_s = np.diff(turns) * window_s
+    first_is_high = bool(high[turns[0] + 1])
+    in_high, in_low = lasts_s[0 if first_is_high else 1 :: 2], lasts_s[1 if first_is_high else 0 :: 2]
+    assert len(in_high) > 250
+    # Means τ/(1 - f) and τ/f, the spread of an exponential equals its mean; phases below a window go unseen.
+    assert in_high.mean() == pytest.approx(correlation_s / 0.8, rel=0.15)
+    assert in_low.mean() == pytest.approx(correlation_s / 0.2, rel=0.15)
+    assert in_high.std() / in_high.mean() == pytest.approx(1.0, abs=0.15)
+    assert in_low.std() / in_low.mean() == pytest.approx(1.0, abs=0.15)
+    centred = high - high.mean()
+    lag = round(correlation_s / window_s)
+    correlation = float((centred[:-lag] * centred[lag:]).mean() / centred.var())
+    assert correlation == pytest.approx(np.exp(-1.0), abs=0.08)
+
+
+def test_mmpp_starts_in_its_stationary_state() -> None:
+    """The mean of the first arrivals' count is λ·t from the start, over many seeds."""
+    firsts = np.array([(draw(mmpp(50.0, 0.2, 100.0), 10.0, 400, seed) < 1.0).sum() for seed in range(3_000)])
+    low = 10.0 / (1 + 0.2 * 49)
+    assert (firsts > 20).mean() == pytest.approx(0.2, abs=0.03)
+    assert firsts.mean() == pytest.approx(10.0, rel=0.08)
+    assert np.median(firsts) == pytest.approx(low, abs=1.0)
+
+
+def test_mmpp_of_nearly_equal_rates_is_poisson() -> None:
+    gaps = np.diff(draw(mmpp(1.0 + 1e-9), 10.0, 100_000, 0), prepend=0.0)
+    assert stats.kstest(gaps, stats.expon(scale=0.1).cdf).pvalue > 0.001
+
+
+def test_mmpp_bursts_stand_at_the_same_moments_at_every_rate() -> None:
+    spec = mmpp(200.0, 0.2, 5.0)
+    slow, fast = draw(spec, 50.0, 20_000, 3), draw(spec, 100.0, 40_000, 3)
+    horizon = int(min(slow[-1], fast[-1]))
+    busy = [np.bincount(times.astype(int))[:horizon].astype(float) for times in (slow, fast)]
+    assert horizon > 200
+    assert np.corrcoef(busy[0], busy[1])[0, 1] > 0.98
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        {"rate_ratio": 1.0},
+        {"rate_ratio": 0.5},
+        {"rate_ratio": float("nan")},
+        {"rate_ratio": 3.0, "high_share": 0.0},
+        {"rate_ratio": 3.0, "high_share": 1.0},
+        {"rate_ratio": 3.0, "correlation_s": 0.0},
+        {"rate_ratio": 3.0, "correlation_s": float("inf")},
+    ],
+    ids=str,
+)
+def test_mmpp_that_is_none_is_refused_with_the_key(fault: dict[str, float]) -> None:
+    with pytest.raises(ValidationError, match=list(fault)[-1]):
+        MmppArrivals.model_validate({"kind": "mmpp", **fault})
+
+
+def test_mmpp_that_changes_too_often_is_refused() -> None:
+    with pytest.raises(ConfigError, match="correlation_s"):
+        draw(mmpp(3.0, correlation_s=1e-9), 1.0, 1_000, 0)
+
+
 def test_trace_is_stretched_by_one_factor_and_wraps(tmp_path: Path) -> None:
     spec = mooncake(tmp_path, [5_000, 6_000, 6_000, 9_000])
     times = draw(spec, 2.0, 10, 0)
@@ -147,6 +246,7 @@ specs = st.one_of(
     st.just(CONSTANT),
     st.floats(0.05, 20).map(gamma),
     st.builds(square, st.floats(0, 0.99), st.floats(0.01, 100)),
+    st.builds(mmpp, st.floats(1.01, 1e3), st.floats(0.001, 0.999), st.floats(1.0, 1e3)),
 )
 
 
@@ -168,7 +268,7 @@ def test_seed_zero_is_a_seed() -> None:
 
 
 def test_a_longer_workload_starts_like_the_shorter_one() -> None:
-    for spec in (POISSON, CONSTANT, square(0.4)):
+    for spec in (POISSON, CONSTANT, square(0.4), mmpp(3.0, correlation_s=0.01)):
         np.testing.assert_allclose(draw(spec, 3.0, 500, 9)[:100], draw(spec, 3.0, 100, 9))
 
 
