@@ -1,0 +1,1 @@
+"""Live side: what runs beside real servers."""
