@@ -34,17 +34,38 @@ COMMANDS: dict[str, Lazy] = {
     "bench": Lazy("rbx.cli.bench:app", "Measure what decisions cost on this machine."),
 }
 
+# Commands that stand beside a plain one: ``rbx train step-time`` is not a grid named step-time.
+BESIDE: dict[str, dict[str, Lazy]] = {
+    "train": {"step-time": Lazy("rbx.cli.step_time:step_time", "Fit step times to recorded steps.")},
+}
 
-def load_command(name: str) -> Any:
+
+class PlainCommand(TyperCommand):
+    """A command that gives way to one of ``beside`` where the first word is its name."""
+
+    beside: dict[str, Lazy]
+
+    def make_context(self, info_name: Any, args: list[str], parent: Any = None, **extra: Any) -> Any:
+        """The context of this command, or of the one beside it."""
+        if args and args[0] in self.beside:
+            other = load_command(args[0], self.beside[args[0]])
+            return other.make_context(f"{info_name} {args[0]}", args[1:], parent, **extra)
+        return super().make_context(info_name, args, parent, **extra)
+
+
+def load_command(name: str, lazy: Lazy) -> Any:
     """Import one subcommand: a ``typer.Typer`` becomes a group, a function a plain command."""
-    module, _, attribute = COMMANDS[name].target.partition(":")
+    module, _, attribute = lazy.target.partition(":")
     found = getattr(import_module(module), attribute)
     if isinstance(found, typer.Typer):
         command: Any = get_group(found)
     else:
+        beside = BESIDE.get(name, {})
+        lines = [f"See also rbx {name} {other} --help: {beside[other].help}" for other in beside]
         single = typer.Typer(add_completion=False)
-        single.command()(found)
+        single.command(cls=PlainCommand, epilog="\n\n".join(lines) or None)(found)
         command = get_command(single)
+        command.beside = beside
     command.name = name
     return command
 
@@ -62,7 +83,7 @@ class LazyGroup(TyperGroup):
         """The real command behind the name; an unknown one is a usage error with a suggestion."""
         name, command, rest = super().resolve_command(ctx, args)
         if name is not None and name in COMMANDS:
-            command = load_command(name)
+            command = load_command(name, COMMANDS[name])
         return name, command, rest
 
 

@@ -1,0 +1,102 @@
+"""What a trace can tell of each coefficient: intervals over blocks, collinearity, and both in words.
+
+Collinearity by the variance decomposition of Belsley, Kuh and Welsch (1980): columns scaled to the same
+length; where a condition index is large, the coefficients whose variance comes mostly from it can't be
+told apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rbx.heads.step_time.design import TERMS
+from rbx.heads.step_time.fit import SMALLEST_STEP_S, nonnegative_fit
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+RESAMPLES = 500
+COLLINEAR = 30.0
+_SINGULAR = 1e8
+_SHARE = 0.5  # of a coefficient's variance
+UNCERTAIN = 0.5  # half-width of the interval over the coefficient
+
+
+def coefficient_intervals(
+    columns: Floats, seconds: Floats, weights: Floats, block: Ints, rng: np.random.Generator
+) -> Floats:
+    """95 % percentile intervals (coefficients, 2) over resampled blocks, refitted each time.
+
+    Each block is reduced to the triangle of its QR decomposition, which has the same least squares.
+    """
+    weighted = np.column_stack([columns, seconds]) * weights[:, None]
+    names = np.unique(block)
+    triangles = [np.linalg.qr(weighted[block == name], mode="r") for name in names]
+    fits = []
+    for _ in range(RESAMPLES):
+        drawn = np.concatenate([triangles[i] for i in rng.integers(0, len(names), len(names))])
+        fits.append(nonnegative_fit(drawn[:, :-1], drawn[:, -1], np.ones(len(drawn))))
+    interval: Floats = np.percentile(np.array(fits), [2.5, 97.5], axis=0).T
+    return interval
+
+
+def collinear_groups(columns: Floats, weights: Floats) -> tuple[float, list[tuple[float, list[int]]]]:
+    """The condition number of the columns that are not zero, and each group that moves together.
+
+    A group is (condition index, coefficients by position), the worst first.
+    """
+    weighted = columns * weights[:, None]
+    length = np.linalg.norm(weighted, axis=0)
+    present = np.flatnonzero(length > 0)
+    _, singular, directions = np.linalg.svd(weighted[:, present] / length[present], full_matrices=False)
+    singular = np.maximum(singular, singular[0] * 1e-15)
+    index = singular[0] / singular
+    variance = (directions / singular[:, None]) ** 2
+    share = variance / variance.sum(axis=0)
+    groups = [
+        (float(index[j]), present[share[j] > _SHARE].tolist())
+        for j in np.argsort(-index, kind="stable")
+        if index[j] > COLLINEAR and (share[j] > _SHARE).sum() > 1
+    ]
+    return float(index.max()), groups
+
+
+def unidentified(
+    names: Sequence[str],
+    columns: Floats,
+    coefficients: Floats,
+    interval: Floats,
+    groups: Sequence[tuple[float, Sequence[int]]],
+) -> tuple[str, ...]:
+    """What the trace leaves open of each coefficient, one sentence each."""
+    absent = (columns == 0.0).all(axis=0)
+    half_width = (interval[:, 1] - interval[:, 0]) / 2
+    unsure = (half_width > UNCERTAIN * coefficients) & ~absent
+    said = [
+        f"{name} is 0: no step has {TERMS[name]}, so none with them can be priced"
+        for name, missing in zip(names, absent, strict=True)
+        if missing
+    ]
+    explained: set[int] = set()
+    for index, group in groups:
+        if index < _SINGULAR and not unsure[list(group)].any():
+            continue
+        together = " and ".join(f"{names[at]} ({TERMS[names[at]]})" for at in group)
+        shown = "no step tells them apart" if index >= _SINGULAR else f"condition index {index:.0f}"
+        said.append(f"{together} move together ({shown}): their split is arbitrary, their sum is not")
+        explained.update(group)
+    for at, name in enumerate(names):
+        if unsure[at] and at not in explained:
+            low, high = interval[at]
+            said.append(
+                f"{name} is barely determined (95 % interval {low:.2g} to {high:.2g} s): {TERMS[name]} "
+                "hardly matter in these steps"
+            )
+    if coefficients[0] <= SMALLEST_STEP_S:
+        said.append(
+            f"{names[0]}: no fixed cost was found; {SMALLEST_STEP_S:g} s stands in, since a step needs one"
+        )
+    return tuple(said)
