@@ -39,8 +39,7 @@ class DriftFactor:
         for name, value in (("actual_s", actual_s), ("predicted_s", predicted_s)):
             if not (math.isfinite(value) and value > 0.0):
                 raise EngineError(f"{name} is {value}; a step takes a finite time above 0")
-        # The ratio itself may overflow: a denormal prediction is above 0 as well.
-        ratio = min(max(actual_s / max(predicted_s, 1e-300), self.factor / 2), self.factor * 2)
+        ratio = min(max(actual_s / predicted_s, self.factor / 2), self.factor * 2)
         moved = self.factor + self.weight * (ratio - self.factor)
         self.factor = min(max(moved, FASTEST), SLOWEST)
         return self.factor

@@ -58,7 +58,7 @@ def fit_step_time(traces: Sequence[StepTrace], options: FitOptions) -> StepTimeR
     """
     files = _identified(traces)
     steps = usable_steps(traces, options.block_s)
-    held_out = _held_out(traces, steps, options)
+    held_out = held_out_steps(traces, steps, options)
     train, test = steps.at(~held_out), steps.at(held_out)
     rule = StallRule.of(train)
     fitted = [_fit(name, train, rule, options) for name in steps.feature_sets]
@@ -145,7 +145,7 @@ def _identified(traces: Sequence[StepTrace]) -> tuple[TraceFile, ...]:
     return files
 
 
-def _held_out(traces: Sequence[StepTrace], steps: Steps, options: FitOptions) -> Mask:
+def held_out_steps(traces: Sequence[StepTrace], steps: Steps, options: FitOptions) -> Mask:
     """Which steps lie in held-out blocks; at least two blocks on either side."""
     where = ", ".join(str(trace.path) for trace in traces)
     if len(steps) < MIN_STEPS:

@@ -18,7 +18,7 @@ def step_time_tables(report: StepTimeReport) -> Iterator[Table]:
 
 def _errors(report: StepTimeReport) -> Table:
     table = _table(
-        f"{_head(report)}\n\nErrors on held-out blocks (total: of the summed time; interval: 95 %, over blocks)",
+        f"{_head(report)}\n\nErrors on held-out blocks (total: summed time; interval: 95 %)",
         "model", "steps", "n", "MAPE", "median", "p90", "bias", "total",
     )  # fmt: skip
     for model in report.models:
