@@ -121,10 +121,10 @@ TableSource = Annotated[LongTableSource | WideTableSource, Field(discriminator="
 
 
 class SynthSource(StrictModel):
-    """A synthetic grid, calibrated to RouteBalance's published marginals; see docs/datasets.md."""
+    """A synthetic grid, calibrated to the published figures of RouteBalance or BEAR; see docs/datasets.md."""
 
     kind: Literal["synth"]
-    preset: Literal["routebalance", "quickstart"]
+    preset: Literal["routebalance", "quickstart", "bear"]
     n: Annotated[int, Field(ge=1, le=200_000)] | None = None  # default: the preset's
     seed: NonNegativeInt = 0
 

@@ -11,36 +11,37 @@ from rbx.config.base import digest
 from rbx.grid.harvest import HARVEST_LABELS, HARVEST_PROMPTS, HARVEST_RESPONSES, Harvest, Say
 from rbx.grid.schema import DEFAULT_METRIC
 from rbx.grid.spec import SynthSource
-from rbx.grid.synth.families import FAMILIES
-from rbx.grid.synth.latent import MAX_TOKENS, MODELS, SEEN_AFFINITY, draw_lengths, draw_scores
+from rbx.grid.synth.latent import draw_lengths, draw_scores
+from rbx.grid.synth.preset import Preset
+from rbx.grid.synth.presets import PRESETS
 from rbx.grid.synth.prompts import Drawn, draw_prompts
 
-PRESET_PROMPTS = {"routebalance": 18_608, "quickstart": 2_400}
-# ChatML around a prompt with Qwen's default system message, and characters per token of its text.
-TEMPLATE_TOKENS, CHARACTERS_PER_TOKEN = 20, 4
+CHARACTERS_PER_TOKEN = 4
 MODEL_VERSION = 1
 
 
 def draw_synthetic(spec: SynthSource, say: Say) -> Harvest:
     """Prompts, lengths and scores; the same preset, n and seed give the same rows."""
-    n = spec.n if spec.n is not None else PRESET_PROMPTS[spec.preset]
+    preset = PRESETS[spec.preset]
+    n = spec.n if spec.n is not None else preset.prompts
     say(f"drawing {n:,} synthetic prompts")
     seeds = np.random.SeedSequence(spec.seed).spawn(3)
     prompts, scores, lengths = (np.random.default_rng(seed) for seed in seeds)
-    drawn = draw_prompts(n, prompts)
+    drawn = draw_prompts(n, preset.families, prompts)
     provenance: dict[str, Any] = {
         "generator": f"rbx synthetic model {MODEL_VERSION}, see docs/datasets.md",
         "preset": spec.preset,
         "n": n,
         "seed": spec.seed,
-        "input_tokens": f"estimated: {TEMPLATE_TOKENS} + characters / {CHARACTERS_PER_TOKEN}",
+        "input_tokens": f"estimated: {preset.template_tokens} + characters / {CHARACTERS_PER_TOKEN}",
         "responses": "none: no model answered; lengths and scores are drawn",
+        **preset.assumptions,
     }
-    score = draw_scores(drawn, SEEN_AFFINITY[spec.preset], scores)
+    score = draw_scores(drawn, preset.scores, scores)
     return Harvest(
-        prompts=_prompts(drawn),
-        responses=_responses(n, draw_lengths(drawn, lengths).ravel()),
-        labels=_labels(n, score.ravel()),
+        prompts=_prompts(preset, drawn),
+        responses=_responses(preset, draw_lengths(drawn, preset.lengths, lengths)),
+        labels=_labels(preset, score),
         provenance=provenance,
         synthetic=True,
     )
@@ -50,13 +51,13 @@ def _keys(n: int) -> list[str]:
     return [f"synth-{row}" for row in range(n)]
 
 
-def _prompts(drawn: Drawn) -> pa.Table:
-    tokens = [TEMPLATE_TOKENS - (-len(text) // CHARACTERS_PER_TOKEN) for text in drawn.texts]
+def _prompts(preset: Preset, drawn: Drawn) -> pa.Table:
+    tokens = [preset.template_tokens - (-len(text) // CHARACTERS_PER_TOKEN) for text in drawn.texts]
     n = len(drawn.texts)
     arrays = [
         pa.array(_keys(n), pa.string()),
         pa.array(drawn.texts, pa.string()),
-        pa.array([f"synthetic/{FAMILIES[family].name}" for family in drawn.family], pa.string()),
+        pa.array([f"synthetic/{preset.families[family].name}" for family in drawn.family], pa.string()),
         pa.nulls(n, pa.string()),
         pa.array(drawn.is_harmful),
         pa.array(tokens, pa.int32()),
@@ -69,34 +70,34 @@ def _constant(value: str, n: int) -> pa.Array:
     return pa.array([value] * n, pa.string())
 
 
-def _pairs(n: int) -> tuple[pa.Array, pa.Array]:
-    keys = pa.array(np.repeat(np.array(_keys(n), dtype=object), len(MODELS)), pa.string())
-    return keys, pa.array(list(MODELS) * n, pa.string())
+def _pairs(n: int, models: tuple[str, ...]) -> tuple[pa.Array, pa.Array]:
+    keys = pa.array(np.repeat(np.array(_keys(n), dtype=object), len(models)), pa.string())
+    return keys, pa.array(list(models) * n, pa.string())
 
 
-def _responses(n: int, tokens: np.ndarray[Any, np.dtype[np.int64]]) -> pa.Table:
-    keys, models = _pairs(n)
-    rows = len(tokens)
+def _responses(preset: Preset, tokens: np.ndarray[Any, np.dtype[np.int64]]) -> pa.Table:
+    keys, models = _pairs(len(tokens), preset.models)
+    rows = tokens.size
     arrays = [
         keys,
         models,
         pa.nulls(rows, pa.string()),
-        pa.array(tokens, pa.int32()),
-        pa.array(np.where(tokens >= MAX_TOKENS, "length", "stop"), pa.string()),
+        pa.array(tokens.ravel(), pa.int32()),
+        pa.array(np.where(tokens.ravel() >= preset.lengths.most_tokens, "length", "stop"), pa.string()),
         _constant(digest(["synth", MODEL_VERSION]), rows),
         _constant("ok", rows),
     ]
     return pa.Table.from_arrays(arrays, schema=HARVEST_RESPONSES)
 
 
-def _labels(n: int, scores: np.ndarray[Any, np.dtype[np.float64]]) -> pa.Table:
-    keys, models = _pairs(n)
-    rows = len(scores)
+def _labels(preset: Preset, scores: np.ndarray[Any, np.dtype[np.float64]]) -> pa.Table:
+    keys, models = _pairs(len(scores), preset.models)
+    rows = scores.size
     arrays = [
         keys,
         models,
         _constant(DEFAULT_METRIC, rows),
-        pa.array(scores),
+        pa.array(scores.ravel()),
         _constant("ok", rows),
         pa.nulls(rows, pa.string()),
         _constant(digest(["synth", MODEL_VERSION]), rows),

@@ -1,24 +1,24 @@
-"""Distinct prompts of the seven families, a pure function of a count and a generator."""
+"""Distinct prompts of some families, a pure function of a count and a generator."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rbx.errors import DatasetError
-from rbx.grid.synth.families import FAMILIES, N_TOPICS
-from rbx.grid.synth.family import Family
+from rbx.grid.synth.family import N_TOPICS, Family
 
-# More than any prompt uses: one number for each slot, detail and question.
-UNIFORMS_PER_PROMPT = 64
+# Drawn at once for a prompt: more than a short one uses, a paragraph's worth of a long one.
+UNIFORMS_AT_ONCE = 64
 MAX_ROUNDS = 100
 
 
 @dataclass(frozen=True)
 class Drawn:
-    """N prompts; ``family`` and ``topic`` (N,) index ``FAMILIES`` and each family's topics."""
+    """N prompts; ``family`` and ``topic`` (N,) index the families and each family's topics."""
 
     texts: list[str]
     is_harmful: NDArray[np.bool_]
@@ -31,9 +31,9 @@ class Drawn:
         return self.family * N_TOPICS + self.topic
 
 
-def family_sizes(n: int) -> list[int]:
+def family_sizes(n: int, families: tuple[Family, ...]) -> list[int]:
     """Prompts per family, in the published proportions, by largest remainder."""
-    weights = np.array([family.published for family in FAMILIES], dtype=np.float64)
+    weights = np.array([family.published for family in families], dtype=np.float64)
     exact = n * weights / weights.sum()
     sizes = np.floor(exact).astype(np.int64)
     order = np.argsort(-(exact - sizes), kind="stable")
@@ -41,20 +41,19 @@ def family_sizes(n: int) -> list[int]:
     return [int(size) for size in sizes]
 
 
-def draw_prompts(n: int, generator: np.random.Generator) -> Drawn:
+def draw_prompts(n: int, families: tuple[Family, ...], generator: np.random.Generator) -> Drawn:
     """``n`` prompts of different texts, families mixed; raises ``DatasetError`` past what templates hold."""
-    family = generator.permutation(np.repeat(np.arange(len(FAMILIES)), family_sizes(n)))
+    family = generator.permutation(np.repeat(np.arange(len(families)), family_sizes(n, families)))
     topic = generator.integers(0, N_TOPICS, n)
-    lists = [each.topic_words() for each in FAMILIES]
+    lists = [each.topic_words() for each in families]
     texts, harmful = [""] * n, np.zeros(n, dtype=np.bool_)
     seen: set[str] = set()
-    todo = np.arange(n)
+    todo = list(range(n))
     for _ in range(MAX_ROUNDS):
-        uniforms = generator.random((len(todo), UNIFORMS_PER_PROMPT))
         again = []
-        for row, numbers in zip(todo.tolist(), uniforms.tolist(), strict=True):
-            kind: Family = FAMILIES[family[row]]
-            text, is_harmful = kind.render(lists[family[row]][topic[row]], iter(numbers))
+        for row in todo:
+            words = lists[family[row]][topic[row]]
+            text, is_harmful = families[family[row]].render(words, _uniforms(generator))
             if text in seen:
                 again.append(row)
                 continue
@@ -62,5 +61,10 @@ def draw_prompts(n: int, generator: np.random.Generator) -> Drawn:
             texts[row], harmful[row] = text, is_harmful
         if not again:
             return Drawn(texts, harmful, family, topic)
-        todo = np.array(again)
+        todo = again
     raise DatasetError(f"the templates hold fewer than {n:,} different prompts; ask for fewer (source.n)")
+
+
+def _uniforms(generator: np.random.Generator) -> Iterator[float]:
+    while True:
+        yield from generator.random(UNIFORMS_AT_ONCE).tolist()

@@ -16,10 +16,11 @@ from numpy.typing import NDArray
 from rbx.grid.schema import GridView
 from rbx.grid.store import open_view
 from rbx.grid.synth.calibration import calibration
-from rbx.grid.synth.draw import PRESET_PROMPTS
-from rbx.grid.synth.families import FAMILIES, N_TOPICS
-from rbx.grid.synth.latent import MAX_TOKENS, MODELS, coarse, draw_lengths, draw_scores, standardised
+from rbx.grid.synth.family import N_TOPICS
+from rbx.grid.synth.latent import coarse, draw_lengths, draw_scores, standardised
+from rbx.grid.synth.preset import Preset
 from rbx.grid.synth.prompts import Drawn, family_sizes
+from rbx.grid.synth.routebalance_preset import FAMILIES, MODELS, QUICKSTART, ROUTEBALANCE
 from tests.grid.building import build
 
 Floats = NDArray[np.float64]
@@ -28,22 +29,22 @@ Floats = NDArray[np.float64]
 def cells_only(n: int, seed: int) -> Drawn:
     """Prompts without text: the model looks at families and topics alone."""
     generator = np.random.default_rng(seed)
-    family = np.repeat(np.arange(len(FAMILIES)), family_sizes(n))
+    family = np.repeat(np.arange(len(FAMILIES)), family_sizes(n, FAMILIES))
     return Drawn([""] * n, np.zeros(n, dtype=np.bool_), family, generator.integers(0, N_TOPICS, n))
 
 
-@pytest.mark.parametrize("seen_affinity", [0.09, 0.12])
-def test_the_constants_meet_the_published_marginals(seen_affinity: float) -> None:
+@pytest.mark.parametrize("preset", [ROUTEBALANCE, QUICKSTART], ids=lambda preset: preset.name)
+def test_the_constants_meet_the_published_marginals(preset: Preset) -> None:
     drawn = cells_only(100_000, seed=1)
-    score = draw_scores(drawn, seen_affinity, np.random.default_rng(2))
+    score = draw_scores(drawn, preset.scores, np.random.default_rng(2))
     np.testing.assert_allclose(score.mean(axis=0), [0.346, 0.332, 0.398, 0.412], atol=0.002)
     assert (score == 0).mean() == pytest.approx(0.24, abs=0.003)
     assert score.max(axis=1).mean() == pytest.approx(0.582, abs=0.003)
     assert set(np.unique(np.rint(10 * score))) == set(range(11))
-    tokens = draw_lengths(drawn, np.random.default_rng(3))
+    tokens = draw_lengths(drawn, preset.lengths, np.random.default_rng(3))
     np.testing.assert_allclose(tokens.mean(axis=0), [168, 174, 181, 192], rtol=0.01)
     assert tokens.min() >= 3
-    assert tokens.max() == MAX_TOKENS
+    assert tokens.max() == 1024
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +55,7 @@ def quickstart(tmp_path_factory: pytest.TempPathFactory) -> GridView:
 
 
 def test_quickstart_comes_close_to_every_target(quickstart: GridView) -> None:
-    assert len(quickstart.prompt_ids) == PRESET_PROMPTS["quickstart"]
+    assert len(quickstart.prompt_ids) == QUICKSTART.prompts
     targets = calibration(quickstart)
     assert len(targets) == 9
     for target in targets:
@@ -145,9 +146,11 @@ def test_scores_are_tenths_between_zero_and_one(latent: float) -> None:
 
 def test_standardising() -> None:
     values = np.random.default_rng(0).normal(5, 3, (500, 2))
-    np.testing.assert_allclose(standardised(values).mean(axis=0), 0, atol=1e-12)
-    np.testing.assert_allclose(standardised(values).std(axis=0), 1)
-    assert standardised(np.full(4, 2.5)).tolist() == [0.0] * 4
+    group = np.repeat([0, 1], [100, 400])
+    for rows in (group == 0, group == 1):
+        np.testing.assert_allclose(standardised(values, group)[rows].mean(axis=0), 0, atol=1e-12)
+        np.testing.assert_allclose(standardised(values, group)[rows].std(axis=0), 1)
+    assert standardised(np.full(4, 2.5), np.zeros(4, dtype=np.int64)).tolist() == [0.0] * 4
 
 
 def test_real_grids_have_no_calibration(quickstart: GridView) -> None:
