@@ -47,7 +47,7 @@ def step_time(
         raise UsageError(f"--out {out}: name it .yaml; the report goes beside it as .report.json")
     options = FitOptions(holdout=holdout, block_s=block_s, seed=seed)
     report = fit_step_time([read_step_trace(path) for path in traces], options)
-    model = report.chosen(feature_set.value if feature_set else report.recommended)
+    model = report.model(feature_set.value if feature_set else report.recommended)
     if out is not None:
         from rbx.heads.manifest import canonical
 

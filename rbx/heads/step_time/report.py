@@ -90,7 +90,7 @@ class StepTimeReport:
     recommended: str
     notes: tuple[str, ...]
 
-    def chosen(self, feature_set: str) -> ModelFit:
+    def model(self, feature_set: str) -> ModelFit:
         """The fit of one model; raises ``UsageError`` for one that was not fitted."""
         found = {model.feature_set: model for model in self.models}
         if feature_set not in found:
