@@ -1,0 +1,317 @@
+"""What an instance is doing, as a router can tell from its own traffic and the gauges alone.
+
+A twin of the engine (``twin``) is fed with every dispatch and kept in step with the tokens that come
+back; what it gets wrong is overwritten by what was seen (``evidence``). Order of the queue, prefill
+progress, blocks and batches in flight are the twin's.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from rbx.engine import instance_columns as inst
+from rbx.engine import snapshot_columns as snap
+from rbx.engine.instance_profile import InstanceProfile
+from rbx.engine.instance_snapshot import InstanceSnapshot
+from rbx.engine.state import EngineState, Floats, Ints
+from rbx.errors import EngineError
+from rbx.serve.state import twin
+from rbx.serve.state.evidence import FOREIGN, Line, Lines, OwnRequest, TypicalRequest
+from rbx.serve.state.source import StateFlag, StateReading
+
+_GONE = None  # the slot of a request that ends with the running step
+_NO_STARTS: Floats = np.zeros(0)
+_NO_STEPS: Ints = np.zeros((0, snap.N_STEP), dtype=np.int64)
+
+
+@dataclass(frozen=True)
+class ShadowSettings:
+    """Delays between router and engine, and what stands for traffic of others.
+
+    ``dispatch_delay_s`` passes from sending a request to its place in the engine's queue,
+    ``token_delay_s`` from the end of a step to seeing its tokens. A request counts as possibly alive
+    ``gauge_lag_s`` after its end when gauges are compared with our own requests. Times that run back by
+    up to ``reorder_s`` are late news; further back, the clock has jumped. Raises ``EngineError`` for
+    values that are not finite or negative.
+    """
+
+    dispatch_delay_s: float = 0.0
+    token_delay_s: float = 0.0
+    gauge_lag_s: float = 0.1
+    reorder_s: float = 1.0
+    typical: TypicalRequest = field(default_factory=TypicalRequest)
+
+    def __post_init__(self) -> None:
+        """Refuse values out of range."""
+        for name in ("dispatch_delay_s", "token_delay_s", "gauge_lag_s", "reorder_s"):
+            value = getattr(self, name)
+            if not (math.isfinite(value) and value >= 0.0):
+                raise EngineError(f"{name} is {value}; it must be finite and not negative")
+
+
+_DEFAULTS = ShadowSettings()
+
+
+class Shadow:
+    """The state of one instance, pieced together from events; a ``StateSource``.
+
+    Times are of one monotonic clock. Raises ``EngineError`` for values that can't be, which changes
+    nothing. What is merely out of order is ignored and counted in ``ignored``: requests that are unknown
+    or dispatched twice, token counts that go back. A clock that jumps back restarts the twin from the
+    rows it had. Not safe for several threads at once.
+    """
+
+    def __init__(self, profile: InstanceProfile, settings: ShadowSettings = _DEFAULTS) -> None:
+        """An idle instance with these limits and step times."""
+        self._profile, self._settings = profile, settings
+        self._own: dict[str, OwnRequest] = {}
+        self._slot_of: dict[str, int] = {}
+        self._ended_s: deque[float] = deque()
+        self._ignored: Counter[str] = Counter()
+        self._newest_s = 0.0
+        self._version = 0
+        self._held_elsewhere = 0
+        self._names: list[str | None] = []
+        self._state: EngineState
+        self._load([], 0, 0.0, _NO_STARTS, _NO_STEPS)
+
+    @property
+    def outstanding(self) -> int:
+        """Requests sent and not finished."""
+        return len(self._own)
+
+    @property
+    def ignored(self) -> Mapping[str, int]:
+        """Events that changed nothing, and jumps of the clock, by reason."""
+        return dict(self._ignored)
+
+    def dispatched(
+        self,
+        request: str,
+        at_s: float,
+        prompt_tokens: int,
+        cap_tokens: int,
+        predicted_tokens: int = 0,
+        cached_prefix_tokens: int = 0,
+    ) -> None:
+        """A request was sent; ``cap_tokens`` is cut to the context, predicted 0 stands for no prediction."""
+        room = self._profile.limits.max_model_len - prompt_tokens
+        own = OwnRequest(prompt_tokens, min(cap_tokens, room), predicted_tokens, cached_prefix_tokens)
+        _check_request(request, own, room)
+        now_s = self._time(at_s)
+        if request in self._own:
+            self._ignored["dispatched twice"] += 1
+            return
+        if len(self._names) == len(self._watched):
+            self._correct(self._heard(now_s))
+        slot = len(self._names)
+        self._own[request] = own
+        self._slot_of[request] = slot
+        self._names.append(request)
+        self._watched[slot], self._seen[slot] = True, 0
+        row = np.array(own.row(), dtype=np.int64)
+        twin.join(self._state, slot, row, now_s + self._settings.dispatch_delay_s)
+
+    def tokens(self, request: str, generated_total: int, at_s: float) -> None:
+        """The stream has shown ``generated_total`` tokens so far; more than the cap count as the cap."""
+        if generated_total < 0:
+            raise EngineError(
+                f"generated_total of request {request!r} is {generated_total}; it can't be negative"
+            )
+        now_s, own = self._time(at_s), self._own.get(request)
+        if own is None:
+            self._ignored["tokens of an unknown request"] += 1
+            return
+        if generated_total <= own.seen_tokens:
+            if generated_total < own.seen_tokens:
+                self._ignored["token count went back"] += 1
+            return
+        own.seen_tokens = min(generated_total, own.cap_tokens)
+        slot, heard_s = self._slot_of[request], self._heard(now_s)
+        if not twin.see_token(self._state, self._watched, self._seen, slot, own.seen_tokens, heard_s):
+            twin.end_running_step(self._state, heard_s)
+            if twin.given_tokens(self._state, slot) < own.seen_tokens:
+                self._correct(heard_s)
+
+    def finished(self, request: str, at_s: float) -> None:
+        """The answer is complete; report its last token by ``tokens`` first."""
+        now_s = self._time(at_s)
+        if self._own.pop(request, None) is None:
+            self._ignored["end of an unknown request"] += 1
+            return
+        slot = self._slot_of.pop(request)
+        self._watched[slot] = False
+        self._names[slot] = _GONE
+        self._ended_s.append(now_s)
+        if not twin.leave(self._state, slot):
+            self._correct(self._heard(now_s))
+
+    def cancelled(self, request: str, at_s: float) -> None:
+        """The request was given up, by the client or after a failure; the engine drops it."""
+        self.finished(request, at_s)
+
+    failed = cancelled
+
+    def gauges(self, running: int, waiting: int, kv_usage: float, at_s: float) -> None:
+        """Counts and the used share of the KV blocks, in [0, 1], as scraped at ``at_s``.
+
+        More requests than ours are shown as rows of the typical size that share the blocks which ours
+        do not hold. Where ours alone contradict the usage, the free blocks follow the gauge.
+        """
+        if running < 0 or waiting < 0:
+            raise EngineError(f"running is {running} and waiting {waiting}; neither can be negative")
+        if not 0.0 <= kv_usage <= 1.0:
+            raise EngineError(f"kv_usage is {kv_usage}; it is a share in [0, 1]")
+        now_s = self._time(at_s)
+        while self._ended_s and self._ended_s[0] < now_s - self._settings.gauge_lag_s:
+            self._ended_s.popleft()
+        foreign = max(0, running + waiting - len(self._own) - len(self._ended_s))
+        lines, starts, steps = self._lines(self._heard(now_s))
+        queued = sum(line.request != FOREIGN for line in lines.waiting)
+        foreign_waiting = min(foreign, max(0, waiting - queued))
+        foreign_running = min(foreign - foreign_waiting, self._profile.limits.max_num_seqs)
+        held = sum(line.row[snap.BLOCKS] for line in lines.running if line.request != FOREIGN)
+        beyond = round(kv_usage * self._profile.limits.kv_blocks) - held
+        each = max(1, beyond // foreign_running) if foreign_running else None
+        lines.set_foreign(foreign_running, foreign_waiting, self._settings.typical, each)
+        self._held_elsewhere = 0 if foreign_running else self._contradiction(beyond, len(lines.running))
+        self._reload(lines, self._heard(now_s), starts, steps)
+
+    def snapshot(self, now_s: float) -> InstanceSnapshot:
+        """The best guess of the instance at ``now_s``, or at the newest event if that is later."""
+        return self.newest(now_s).snapshot
+
+    def newest(self, now_s: float) -> StateReading:
+        """``snapshot`` with the requests' names and what it had to make up; its age is 0."""
+        stamp_s = self._stamp(now_s)
+        if twin.strays(self._state, self._watched, self._seen):
+            self._correct(self._heard(stamp_s))
+        guess = twin.projection(self._state, self._watched, stamp_s, self._settings.token_delay_s)
+        rows, slots, running, starts, steps = twin.described(guess, stamp_s)
+        names = [self._names[slot] for slot in slots]
+        if sum(1 for name in names if name) < len(self._own):
+            lines = self._sorted(rows, names, running, starts)
+            lines.correct(self._own)
+            running = len(lines.running)
+            shown = [*lines.running, *lines.waiting]
+            rows, names = _table(shown), [line.request for line in shown]
+        for k, name in enumerate(names):
+            if name is _GONE:  # whatever its cap was, it ends with the batches in flight
+                coming = rows[k, snap.YIELDS] + rows[k, snap.YIELDS_AHEAD]
+                rows[k, snap.CAP] = rows[k, snap.GENERATED] + max(1, coming)
+        total = self._profile.limits.kv_blocks
+        free = min(max(0, int(guess.counts[0, inst.FREE_BLOCKS])), total)
+        self._version += 1
+        seen = InstanceSnapshot(self._version, stamp_s, self._profile, free, running, rows, starts, steps)
+        flags = StateFlag.GUESSED
+        flags |= StateFlag.FOREIGN if FOREIGN in names else StateFlag.EXACT
+        flags |= StateFlag.BLOCKS_CORRECTED if self._held_elsewhere else StateFlag.EXACT
+        return StateReading(seen, 0.0, tuple(name or FOREIGN for name in names), flags)
+
+    def _contradiction(self, beyond: int, running: int) -> int:
+        """Blocks that are used beyond ours; each of ours may be off by one, and the gauge is a little old.
+
+        At most so many that a prompt of full length still fits once ours have left: nobody else will be
+        seen to free them.
+        """
+        limits = self._profile.limits
+        if abs(beyond) <= running + limits.kv_blocks // 100:
+            return 0
+        return min(beyond, limits.kv_blocks - -(-limits.max_model_len // limits.block_size))
+
+    def _heard(self, now_s: float) -> float:
+        return max(0.0, now_s - self._settings.token_delay_s)
+
+    def _time(self, at_s: float) -> float:
+        """The time of an event, not before that of an earlier one."""
+        now_s = self._stamp(at_s)
+        self._newest_s = now_s
+        return now_s
+
+    def _stamp(self, at_s: float) -> float:
+        if not (math.isfinite(at_s) and at_s >= 0.0):
+            raise EngineError(f"the time of an event is {at_s} s; it must be finite and not negative")
+        if at_s < self._newest_s - self._settings.reorder_s:
+            self._ignored["clock jumped back"] += 1
+            self._restart(at_s)
+        return max(at_s, self._newest_s)
+
+    def _restart(self, at_s: float) -> None:
+        """The rows as they were, at another time, with no batch in flight."""
+        lines, _, _ = self._lines(self._newest_s)
+        lines.stepping = lines.ahead = False
+        self._newest_s = at_s
+        self._ended_s.clear()
+        lines.correct(self._own)
+        self._reload(lines, at_s, _NO_STARTS, _NO_STEPS)
+
+    def _correct(self, heard_s: float) -> None:
+        lines, starts, steps = self._lines(heard_s)
+        lines.correct(self._own)
+        self._reload(lines, heard_s, starts, steps)
+
+    def _lines(self, heard_s: float) -> tuple[Lines, Floats, Ints]:
+        """The twin's rows at ``heard_s`` without those that have left; only to be loaded again."""
+        twin.follow(self._state, self._watched, heard_s)
+        rows, slots, running, starts, steps = twin.described(self._state, heard_s)
+        return self._sorted(rows, [self._names[slot] for slot in slots], running, starts), starts, steps
+
+    def _sorted(self, rows: Ints, names: list[str | None], running: int, starts: Floats) -> Lines:
+        lines = zip(names, rows.tolist(), strict=True)
+        stepping = len(starts) > 0 and not math.isnan(starts[0])
+        kept = [Line(name, row) for name, row in lines if name is not _GONE]
+        gone = sum(name is _GONE for name in names[:running])
+        return Lines.of(self._profile.limits, stepping, len(starts) > int(stepping), kept, running - gone)
+
+    def _reload(self, lines: Lines, at_s: float, starts: Floats, steps: Ints) -> None:
+        running = lines.running
+        self._load([*running, *lines.waiting], len(running), at_s, starts, steps)
+
+    def _load(self, lines: list[Line], running: int, at_s: float, starts: Floats, steps: Ints) -> None:
+        """Start the twin anew from these rows."""
+        rows = _table(lines)
+        total = self._profile.limits.kv_blocks
+        elsewhere = self._held_elsewhere if running else min(0, self._held_elsewhere)
+        free = min(max(0, total - int(rows[:running, snap.BLOCKS].sum()) - elsewhere), total)
+        capacity = max(64, 2 * len(lines))
+        profile = self._profile
+        self._state = twin.start(
+            profile.limits_row, profile.coefficients_row, capacity, at_s, free, running, rows, starts, steps
+        )
+        self._names = [line.request for line in lines]
+        self._slot_of = {line.request: slot for slot, line in enumerate(lines) if line.request != FOREIGN}
+        self._watched = np.zeros(capacity, dtype=np.bool_)
+        self._seen = np.zeros(capacity, dtype=np.int64)
+        for request, slot in self._slot_of.items():
+            self._watched[slot] = True
+            self._seen[slot] = self._own[request].seen_tokens
+
+
+def _table(lines: list[Line]) -> Ints:
+    return np.array([line.row for line in lines], dtype=np.int64).reshape(-1, snap.N_REQUEST)
+
+
+def _check_request(request: str, own: OwnRequest, room: int) -> None:
+    """Refuse what the engine would; ``room`` is what the context leaves for the answer."""
+    if not request:
+        raise EngineError("a dispatched request has an empty name; give each one its own")
+    if own.prompt_tokens < 1 or room < 1:
+        raise EngineError(
+            f"request {request!r}: prompt_tokens is {own.prompt_tokens}; it must be at least 1 "
+            f"and leave room for a token in max_model_len = {own.prompt_tokens + room}"
+        )
+    if own.cap_tokens < 1 or own.predicted_tokens < 0:
+        raise EngineError(
+            f"request {request!r}: cap_tokens is {own.cap_tokens} and predicted_tokens "
+            f"{own.predicted_tokens}; give at least 1, and at least 0"
+        )
+    if not 0 <= own.cached_prefix_tokens < own.prompt_tokens:
+        raise EngineError(
+            f"request {request!r}: cached_prefix_tokens is {own.cached_prefix_tokens} of "
+            f"{own.prompt_tokens}; at least one prompt token must be computed"
+        )
