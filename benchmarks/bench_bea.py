@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from rbx.config.pool import EngineLimits, StepTime, Tier
+from rbx.config.pool import EngineLimits, StepTimeA, Tier
 from rbx.engine.instance_profile import InstanceProfile
 from rbx.engine.instance_snapshot import InstanceSnapshot
 from rbx.engine.simulator import EngineSim
@@ -53,7 +53,7 @@ def server(**limits: int) -> Tier:
         price_out_usd_per_mtok=0.29,
         tpot_prior_s=0.0075,
         limits=EngineLimits.model_validate(values),
-        step_time=StepTime(
+        step_time=StepTimeA(
             b0_s=7.3e-3,
             b1_s_per_token=2.1e-5,
             b2_s_per_context_token=4.65e-8,
@@ -159,7 +159,8 @@ def error_rows(load: float, probes: int = 600) -> list[dict[str, object]]:
     both = LengthRule(survivors.survival, trust_predictions=True)
     engine, told = EngineSim([tier], n), np.full((5, n), np.nan)
     profile = InstanceProfile.of(tier)
-    throughput = 1.0 / (profile.coefficients.seconds[1] + profile.coefficients.seconds[3] * 250.0)
+    fixed_s, _, token_s, _, _, pair_s = profile.coefficients.as_b
+    throughput = 1.0 / (token_s + pair_s * 250.0)
     for k in range(n):
         engine.advance(float(at_s[k]))
         if k >= n - probes:
@@ -171,7 +172,7 @@ def error_rows(load: float, probes: int = 600) -> list[dict[str, object]]:
             rules = ((exact, LengthRule()), (seen, LengthRule()), (seen, survivors), (seen, both))
             told[:4, k] = [predict_ttft(s, probe, lengths=rule, caps=FAR).seconds for s, rule in rules]
             backlog = float(engine.telemetry().pending_prefill_tokens[0])
-            told[4, k] = (backlog + probe.prompt_tokens) / throughput + profile.coefficients.seconds[0]
+            told[4, k] = (backlog + probe.prompt_tokens) / throughput + fixed_s
         engine.submit(0, float(at_s[k]), int(prompt[k]), int(output[k]), int(guessed[k]))
     engine.drain()
     ttft_s = (engine.first_token_s - at_s)[n - probes :]

@@ -27,7 +27,10 @@ def pool() -> None:
 
 def decode_step_s(step: StepTime, batch: int, context_tokens: int) -> float:
     """Seconds of a step in which ``batch`` sequences of ``context_tokens`` each decode one token."""
-    return step.b0_s + step.b1_s_per_token * batch + step.b2_s_per_context_token * batch * context_tokens
+    from rbx.engine.instance_profile import StepCoefficients
+
+    fixed_s, _, decode_s, context_s, _, _ = StepCoefficients.of(step).as_b
+    return fixed_s + batch * (decode_s + context_s * context_tokens)
 
 
 def tier_row(tier: Tier) -> dict[str, Any]:
@@ -49,6 +52,7 @@ def tier_row(tier: Tier) -> dict[str, Any]:
         "context_tokens": SHOWN_CONTEXT_TOKENS,
         "decode_step_s": {str(batch): seconds for batch, seconds in steps.items()},
         "single_stream_tpot_s": steps[1],
+        "step_time_feature_set": tier.step_time.feature_set,
         "step_time_source": tier.step_time.source,
     }
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Discriminator, Field, Tag, field_validator, model_validator
 
 from rbx.config.base import (
     Loaded,
@@ -26,8 +26,20 @@ from rbx.config.base import (
 from rbx.config.unmodelled import refuse_unmodelled
 
 
-class StepTime(StrictModel):
-    """T = b0 + b1·tokens + b2·Σ decode context + b3·Σ prefill attention work, in seconds.
+class StepTimeModel(StrictModel):
+    """Seconds of a step as a sum of terms, the first of which every step pays."""
+
+    source: str = Field(min_length=1)
+
+    @property
+    def seconds(self) -> tuple[float, ...]:
+        """The coefficients in the order of the file's keys."""
+        keys = (key for key in type(self).model_fields if key not in ("feature_set", "source"))
+        return tuple(getattr(self, key) for key in keys)
+
+
+class StepTimeA(StepTimeModel):
+    """T = b0 + b1·tokens + b2·Σ decode context + b3·Σ prefill attention work.
 
     The four-coefficient model of arXiv 2607.18253; the work of a prefill chunk of ``n`` tokens over
     ``c`` tokens of context is n·c + n·(n+1)/2.
@@ -38,7 +50,45 @@ class StepTime(StrictModel):
     b1_s_per_token: NonNegativeFloat
     b2_s_per_context_token: NonNegativeFloat
     b3_s_per_attention_unit: NonNegativeFloat
-    source: str = Field(min_length=1)
+
+
+class StepTimeB(StepTimeModel):
+    """T = b0 + p·prefill tokens + d·decodes + x·Σ decode context + s·Σ n² + r·Σ n·c over prefill chunks.
+
+    ``n`` are the tokens of a chunk, ``c`` those computed before it. Prefill and decode tokens have
+    prices of their own.
+    """
+
+    feature_set: Literal["B"]
+    b0_s: PositiveFloat
+    prefill_s_per_token: NonNegativeFloat
+    decode_s_per_seq: NonNegativeFloat
+    context_s_per_token: NonNegativeFloat
+    chunk_s_per_squared_token: NonNegativeFloat
+    cross_s_per_token_pair: NonNegativeFloat
+
+
+class StepTimeC(StepTimeModel):
+    """T = b0 + p·prefill tokens + d·decodes: all that a log without contexts can be fitted to."""
+
+    feature_set: Literal["C"]
+    b0_s: PositiveFloat
+    prefill_s_per_token: NonNegativeFloat
+    decode_s_per_seq: NonNegativeFloat
+
+
+def _feature_set(value: Any) -> Any:
+    return value.get("feature_set", "A") if isinstance(value, dict) else getattr(value, "feature_set", None)
+
+
+StepTime = Annotated[
+    Annotated[StepTimeA, Tag("A")] | Annotated[StepTimeB, Tag("B")] | Annotated[StepTimeC, Tag("C")],
+    Discriminator(
+        _feature_set,
+        custom_error_type="feature_set",
+        custom_error_message="feature_set must be A, B or C; without one it is A",
+    ),
+]
 
 
 class EngineLimits(StrictModel):

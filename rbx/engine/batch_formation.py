@@ -14,7 +14,6 @@ from rbx.engine import instance_columns as inst
 from rbx.engine import request_columns as req
 from rbx.engine.queues import push_front, remove_after
 from rbx.engine.state import EngineState
-from rbx.engine.step_time import prefill_work
 
 
 @bare_njit
@@ -26,7 +25,8 @@ def form_batch(state: EngineState, i: int, now_s: float) -> None:
         _leave_out_ending(state, i, batch)
     counts[i, inst.BLOCKED] = 0
     counts[i, inst.AHEAD_PREFILL_TOKENS] = 0
-    counts[i, inst.AHEAD_PREFILL_WORK] = 0
+    counts[i, inst.AHEAD_PREFILL_SQUARED] = 0
+    counts[i, inst.AHEAD_PREFILL_CROSS] = 0
     preempted = _allocate_decodes(state, i, batch)
     decodes = counts[i, inst.DECODES]
     counts[i, inst.AHEAD_DECODES] = decodes
@@ -200,7 +200,8 @@ def _add_prefill(state: EngineState, i: int, batch: int, slot: int, tokens: int)
     counts, slots = state.counts, state.slots
     computed = slots[slot, req.COMPUTED]
     counts[i, inst.AHEAD_PREFILL_TOKENS] += tokens
-    counts[i, inst.AHEAD_PREFILL_WORK] += prefill_work(tokens, computed)
+    counts[i, inst.AHEAD_PREFILL_SQUARED] += tokens * tokens
+    counts[i, inst.AHEAD_PREFILL_CROSS] += tokens * computed
     slots[slot, req.COMPUTED] = computed + tokens
     if computed + tokens == slots[slot, req.PROMPT_TOKENS] + slots[slot, req.KEPT]:
         counts[i, inst.PARTIAL] = -1

@@ -118,7 +118,8 @@ def _start_step(state: EngineState, i: int, now_s: float) -> None:
         counts[i, inst.RUN_DECODES] = decodes
         counts[i, inst.RUN_CONTEXT] = counts[i, inst.AHEAD_CONTEXT]
         counts[i, inst.RUN_PREFILL_TOKENS] = tokens
-        counts[i, inst.RUN_PREFILL_WORK] = counts[i, inst.AHEAD_PREFILL_WORK]
+        counts[i, inst.RUN_PREFILL_SQUARED] = counts[i, inst.AHEAD_PREFILL_SQUARED]
+        counts[i, inst.RUN_PREFILL_CROSS] = counts[i, inst.AHEAD_PREFILL_CROSS]
     counts[i, inst.STARTED] += 1
     counts[i, inst.STEPPING] = 1
     _price_step(state, i)
@@ -128,14 +129,13 @@ def _start_step(state: EngineState, i: int, now_s: float) -> None:
 def _price_step(state: EngineState, i: int) -> None:
     """Set the end of the running step from the start of its run."""
     counts, times = state.counts, state.times
-    b0, b1, b2 = times[i, inst.B0_S], times[i, inst.B1_S], times[i, inst.B2_S]
     decodes, context = counts[i, inst.RUN_DECODES], counts[i, inst.RUN_CONTEXT]
     tokens = counts[i, inst.RUN_PREFILL_TOKENS]
     if tokens > 0:
-        work = counts[i, inst.RUN_PREFILL_WORK]
-        length_s = step_s(b0, b1, b2, times[i, inst.B3_S], decodes + tokens, context, work)
+        squared, cross = counts[i, inst.RUN_PREFILL_SQUARED], counts[i, inst.RUN_PREFILL_CROSS]
+        length_s = step_s(times[i], decodes, context, tokens, squared, cross)
     else:
-        length_s = decode_run_s(b0, b1, b2, decodes, context, counts[i, inst.RUN_STEPS])
+        length_s = decode_run_s(times[i], decodes, context, counts[i, inst.RUN_STEPS])
     times[i, inst.END_S] = times[i, inst.RUN_START_S] + length_s
 
 
@@ -178,12 +178,11 @@ def _leap(state: EngineState, i: int, until_s: float) -> None:
 def _boundaries_before(state: EngineState, i: int, at_most: int, limit_s: float) -> int:
     """How many of the next ``at_most`` ends of steps of the run come before ``limit_s``."""
     counts, times = state.counts, state.times
-    b0, b1, b2 = times[i, inst.B0_S], times[i, inst.B1_S], times[i, inst.B2_S]
     decodes, context = counts[i, inst.RUN_DECODES], counts[i, inst.RUN_CONTEXT]
     anchor_s, walked = times[i, inst.RUN_START_S], counts[i, inst.RUN_STEPS]
-    if anchor_s + decode_run_s(b0, b1, b2, decodes, context, walked + at_most - 1) < limit_s:
+    if anchor_s + decode_run_s(times[i], decodes, context, walked + at_most - 1) < limit_s:
         return at_most
-    within = decode_steps_within(b0, b1, b2, decodes, context, anchor_s, limit_s)
+    within = decode_steps_within(times[i], decodes, context, anchor_s, limit_s)
     return int(within - walked + 1)
 
 

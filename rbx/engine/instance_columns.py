@@ -53,26 +53,32 @@ RUN_STEPS = 30
 RUN_DECODES = 31
 RUN_CONTEXT = 32  # before its first step
 RUN_PREFILL_TOKENS = 33
-RUN_PREFILL_WORK = 34
+RUN_PREFILL_SQUARED = 34  # Σ n² over prefill chunks of n tokens
+RUN_PREFILL_CROSS = 35  # Σ n·c, c the tokens computed before the chunk
 
 # The batch formed but not started; meaningful while FORMED > STARTED.
-AHEAD_DECODES = 35
-AHEAD_CONTEXT = 36
-AHEAD_PREFILL_TOKENS = 37
-AHEAD_PREFILL_WORK = 38
+AHEAD_DECODES = 36
+AHEAD_CONTEXT = 37
+AHEAD_PREFILL_TOKENS = 38
+AHEAD_PREFILL_SQUARED = 39
+AHEAD_PREFILL_CROSS = 40
 
-N_COUNTS = 39
+N_COUNTS = 41
 
-# Times and coefficients.
-B0_S = 0
-B1_S = 1
-B2_S = 2
-B3_S = 3
-RUN_START_S = 4
-END_S = 5  # of the running step
-FORM_S = 6  # when the next batch is due, while no step runs; inf when idle
-BUSY_S = 7  # in busy periods that are over
-BUSY_SINCE_S = 8  # start of the present busy period, inf when idle
-LAST_DONE_S = 9
+# Coefficients, in the order of ``instance_profile.FEATURE_SETS["B"]``.
+PER_STEP_S = 0
+PER_PREFILL_TOKEN_S = 1
+PER_DECODE_S = 2
+PER_CONTEXT_TOKEN_S = 3
+PER_SQUARED_S = 4
+PER_CROSS_S = 5
 
-N_TIMES = 10
+# Times.
+RUN_START_S = 6
+END_S = 7  # of the running step
+FORM_S = 8  # when the next batch is due, while no step runs; inf when idle
+BUSY_S = 9  # in busy periods that are over
+BUSY_SINCE_S = 10  # start of the present busy period, inf when idle
+LAST_DONE_S = 11
+
+N_TIMES = 12

@@ -7,14 +7,22 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 
-from rbx.config.pool import EngineLimits, Tier
+from rbx.config.pool import EngineLimits, StepTime, Tier
 from rbx.engine import instance_columns as inst
-from rbx.engine.state import Floats, Ints, pack_limits
 from rbx.errors import EngineError
 
-# Terms of a step's price by the name of the feature set; see ``step_time`` for those of A.
-FEATURE_SETS = {"A": ("step", "token", "decode context token", "prefill attention unit")}
+# Terms of a step's price by the name of the feature set, in the order of the pool file's keys. A is the
+# model of arXiv 2607.18253; C is what can be fitted where the log shows no contexts.
+FEATURE_SETS = {
+    "A": ("step", "token", "decode context token", "prefill attention unit"),
+    "B": (
+        "step", "prefill token", "decode", "decode context token", "squared chunk token",
+        "pair of chunk and computed token",
+    ),
+    "C": ("step", "prefill token", "decode"),
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -52,6 +60,26 @@ class StepCoefficients:
         if self.seconds[0] == 0.0:
             raise EngineError(f"fit {self.fit_id!r}: coefficient per step is 0 s; every step takes time")
 
+    @classmethod
+    def of(cls, step_time: StepTime) -> StepCoefficients:
+        """The coefficients of a pool file; its ``source`` names the fit."""
+        return cls(step_time.feature_set, step_time.source, step_time.seconds)
+
+    @cached_property
+    def as_b(self) -> tuple[float, float, float, float, float, float]:
+        """The same prices in the six terms of B, which the engine computes with; exact.
+
+        The attention work of A, n·c + n·(n+1)/2, is n·c + n²/2 + n/2, so b3 splits over three terms.
+        """
+        if self.feature_set == "A":
+            b0, b1, b2, b3 = self.seconds
+            return b0, b1 + 0.5 * b3, b1, b2, 0.5 * b3, b3
+        if self.feature_set == "C":
+            b0, prefill, decode = self.seconds
+            return b0, prefill, decode, 0.0, 0.0, 0.0
+        b0, prefill, decode, context, squared, cross = self.seconds
+        return b0, prefill, decode, context, squared, cross
+
 
 @dataclass(frozen=True)
 class InstanceProfile:
@@ -63,18 +91,23 @@ class InstanceProfile:
     @classmethod
     def of(cls, tier: Tier) -> InstanceProfile:
         """The profile that a pool file declares."""
-        model = tier.step_time
-        slopes = (model.b1_s_per_token, model.b2_s_per_context_token, model.b3_s_per_attention_unit)
-        return cls(tier.limits, StepCoefficients(model.feature_set, model.source, (model.b0_s, *slopes)))
+        return cls(tier.limits, StepCoefficients.of(tier.step_time))
 
     @cached_property
-    def limits_row(self) -> Ints:
+    def limits_row(self) -> NDArray[np.int64]:
         """The limits as the first columns of ``EngineState.counts``."""
-        row = np.zeros(inst.RESERVE + 1, dtype=np.int64)
-        pack_limits(row, self.limits)
+        row, limits = np.zeros(inst.RESERVE + 1, dtype=np.int64), self.limits
+        row[inst.MAX_SEQS] = limits.max_num_seqs
+        row[inst.TOKEN_BUDGET] = limits.max_num_batched_tokens
+        row[inst.MAX_MODEL_LEN] = limits.max_model_len
+        row[inst.BLOCK_SIZE] = limits.block_size
+        row[inst.TOTAL_BLOCKS] = limits.kv_blocks
+        row[inst.CHUNKED] = limits.chunked_prefill
+        row[inst.ASYNC] = limits.async_scheduling
+        row[inst.RESERVE] = limits.reserve_full_prompt
         return row
 
     @cached_property
-    def coefficients_row(self) -> Floats:
+    def coefficients_row(self) -> NDArray[np.float64]:
         """The coefficients as the first columns of ``EngineState.times``."""
-        return np.array(self.coefficients.seconds)
+        return np.array(self.coefficients.as_b)

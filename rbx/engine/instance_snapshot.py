@@ -94,12 +94,15 @@ class InstanceSnapshot:
                     "in the past, and only the last batch may not have started (NaN)"
                 )
         for k, make_up in enumerate(self.steps.tolist()):
-            tokens = make_up[snap.DECODES] + make_up[snap.PREFILL_TOKENS]
-            if min(make_up) < 0 or not 0 < tokens <= limits.max_num_batched_tokens:
+            prefill, squared = make_up[snap.PREFILL_TOKENS], make_up[snap.PREFILL_SQUARED]
+            tokens = make_up[snap.DECODES] + prefill
+            counted = min(make_up) >= 0 and 0 < tokens <= limits.max_num_batched_tokens
+            if not (counted and prefill <= squared <= prefill**2):
                 shown = ", ".join(f"{n} {v}" for n, v in zip(snap.STEP_FIELDS, make_up, strict=True))
                 raise EngineError(
-                    f"steps[{k}] has {shown}; none may be negative, and a batch has 1 to "
-                    f"{limits.max_num_batched_tokens} tokens"
+                    f"steps[{k}] has {shown}; none may be negative, a batch has 1 to "
+                    f"{limits.max_num_batched_tokens} tokens, and prefill_squared lies between "
+                    "prefill_tokens and their square"
                 )
 
 

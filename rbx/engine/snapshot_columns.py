@@ -37,7 +37,8 @@ REQUEST_FIELDS = (
 DECODES = 0
 CONTEXT = 1  # of the decodes, before the step
 PREFILL_TOKENS = 2
-PREFILL_WORK = 3  # Σ n·c + n(n+1)/2
+PREFILL_SQUARED = 3  # Σ n² over prefill chunks of n tokens
+PREFILL_CROSS = 4  # Σ n·c, c the tokens computed before the chunk
 
-N_STEP = 4
-STEP_FIELDS = ("decodes", "decode_context_tokens", "prefill_tokens", "prefill_work")
+N_STEP = 5
+STEP_FIELDS = ("decodes", "decode_context_tokens", "prefill_tokens", "prefill_squared", "prefill_cross")

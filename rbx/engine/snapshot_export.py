@@ -35,7 +35,8 @@ def export_snapshot(
     state = engine.state
     if not 0 <= instance < len(state.counts):
         raise EngineError(f"instance {instance} does not exist; there are {len(state.counts)}, from 0 on")
-    limits, prices = state.counts[instance, : inst.RESERVE + 1], state.times[instance, : inst.B3_S + 1]
+    limits = state.counts[instance, : inst.RESERVE + 1]
+    prices = state.times[instance, : inst.PER_CROSS_S + 1]
     if not (np.array_equal(limits, profile.limits_row) and np.array_equal(prices, profile.coefficients_row)):
         raise EngineError(f"instance {instance} runs with other limits or step times than its profile")
     requests = _requests(state, instance, engine.clock_s, true_lengths)
@@ -105,16 +106,16 @@ def _in_flight(state: EngineState, i: int) -> tuple[Floats, Ints]:
     if stepping:
         decodes, context = counts[i, inst.RUN_DECODES], counts[i, inst.RUN_CONTEXT]
         walked = counts[i, inst.RUN_STEPS] - 1
-        prices = times[i, inst.B0_S], times[i, inst.B1_S], times[i, inst.B2_S]
-        starts[0] = times[i, inst.RUN_START_S]
-        starts[0] += decode_run_s(prices[0], prices[1], prices[2], decodes, context, walked)
+        starts[0] = times[i, inst.RUN_START_S] + decode_run_s(times[i], decodes, context, walked)
         steps[0, snap.DECODES] = decodes
         steps[0, snap.CONTEXT] = context + walked * decodes
         steps[0, snap.PREFILL_TOKENS] = counts[i, inst.RUN_PREFILL_TOKENS]
-        steps[0, snap.PREFILL_WORK] = counts[i, inst.RUN_PREFILL_WORK]
+        steps[0, snap.PREFILL_SQUARED] = counts[i, inst.RUN_PREFILL_SQUARED]
+        steps[0, snap.PREFILL_CROSS] = counts[i, inst.RUN_PREFILL_CROSS]
     if ahead:
         steps[stepping, snap.DECODES] = counts[i, inst.AHEAD_DECODES]
         steps[stepping, snap.CONTEXT] = counts[i, inst.AHEAD_CONTEXT]
         steps[stepping, snap.PREFILL_TOKENS] = counts[i, inst.AHEAD_PREFILL_TOKENS]
-        steps[stepping, snap.PREFILL_WORK] = counts[i, inst.AHEAD_PREFILL_WORK]
+        steps[stepping, snap.PREFILL_SQUARED] = counts[i, inst.AHEAD_PREFILL_SQUARED]
+        steps[stepping, snap.PREFILL_CROSS] = counts[i, inst.AHEAD_PREFILL_CROSS]
     return starts, steps

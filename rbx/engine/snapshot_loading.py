@@ -100,7 +100,8 @@ def load(
         counts[0, inst.AHEAD_DECODES] = make_up[snap.DECODES]
         counts[0, inst.AHEAD_CONTEXT] = make_up[snap.CONTEXT]
         counts[0, inst.AHEAD_PREFILL_TOKENS] = make_up[snap.PREFILL_TOKENS]
-        counts[0, inst.AHEAD_PREFILL_WORK] = make_up[snap.PREFILL_WORK]
+        counts[0, inst.AHEAD_PREFILL_SQUARED] = make_up[snap.PREFILL_SQUARED]
+        counts[0, inst.AHEAD_PREFILL_CROSS] = make_up[snap.PREFILL_CROSS]
 
 
 @bare_njit
@@ -156,13 +157,15 @@ def _load_waiting(state: EngineState, slot: int, row: Ints) -> None:
 def _load_running_step(state: EngineState, stamp_s: float, start_s: float, make_up: Ints) -> None:
     """A step that is overdue ends at the stamp; it and the run after it are then shifted."""
     counts, times = state.counts, state.times
-    decodes, tokens = make_up[snap.DECODES], make_up[snap.PREFILL_TOKENS]
-    b0, b1, b2, b3 = times[0, inst.B0_S], times[0, inst.B1_S], times[0, inst.B2_S], times[0, inst.B3_S]
-    length_s = step_s(b0, b1, b2, b3, decodes + tokens, make_up[snap.CONTEXT], make_up[snap.PREFILL_WORK])
+    decodes, context = make_up[snap.DECODES], make_up[snap.CONTEXT]
+    tokens = make_up[snap.PREFILL_TOKENS]
+    squared, cross = make_up[snap.PREFILL_SQUARED], make_up[snap.PREFILL_CROSS]
+    length_s = step_s(times[0], decodes, context, tokens, squared, cross)
     counts[0, inst.RUN_STEPS] = 1
     counts[0, inst.RUN_DECODES] = decodes
-    counts[0, inst.RUN_CONTEXT] = make_up[snap.CONTEXT]
+    counts[0, inst.RUN_CONTEXT] = context
     counts[0, inst.RUN_PREFILL_TOKENS] = tokens
-    counts[0, inst.RUN_PREFILL_WORK] = make_up[snap.PREFILL_WORK]
+    counts[0, inst.RUN_PREFILL_SQUARED] = squared
+    counts[0, inst.RUN_PREFILL_CROSS] = cross
     times[0, inst.RUN_START_S] = max(start_s, stamp_s - length_s)
     times[0, inst.END_S] = max(start_s + length_s, stamp_s)

@@ -8,9 +8,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from rbx.config.pool import EngineLimits, Tier
+from rbx.config.pool import Tier
 from rbx.engine import instance_columns as inst
 from rbx.engine import request_columns as req
+from rbx.engine.instance_profile import InstanceProfile
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -34,8 +35,9 @@ class EngineState(NamedTuple):
         counts = np.zeros((n, inst.N_COUNTS), dtype=np.int64)
         times = np.zeros((n, inst.N_TIMES))
         for row, tier in enumerate(tiers):
-            pack_limits(counts[row], tier.limits)
-            times[row, : inst.B3_S + 1] = _coefficients(tier)
+            profile = InstanceProfile.of(tier)
+            counts[row, : inst.RESERVE + 1] = profile.limits_row
+            times[row, : inst.PER_CROSS_S + 1] = profile.coefficients_row
         queues = (inst.PENDING_HEAD, inst.PENDING_TAIL, inst.WAITING_HEAD, inst.WAITING_TAIL, inst.PARTIAL)
         counts[:, queues] = -1
         counts[:, inst.FREE_BLOCKS] = counts[:, inst.TOTAL_BLOCKS]
@@ -51,25 +53,3 @@ class EngineState(NamedTuple):
             np.zeros((capacity, req.N_SLOTS), dtype=np.int64),
             slot_times,
         )
-
-
-def pack_limits(row: Ints, limits: EngineLimits) -> None:
-    """Write the limits of an instance into its row of ``EngineState.counts``."""
-    row[inst.MAX_SEQS] = limits.max_num_seqs
-    row[inst.TOKEN_BUDGET] = limits.max_num_batched_tokens
-    row[inst.MAX_MODEL_LEN] = limits.max_model_len
-    row[inst.BLOCK_SIZE] = limits.block_size
-    row[inst.TOTAL_BLOCKS] = limits.kv_blocks
-    row[inst.CHUNKED] = limits.chunked_prefill
-    row[inst.ASYNC] = limits.async_scheduling
-    row[inst.RESERVE] = limits.reserve_full_prompt
-
-
-def _coefficients(tier: Tier) -> tuple[float, float, float, float]:
-    model = tier.step_time
-    return (
-        model.b0_s,
-        model.b1_s_per_token,
-        model.b2_s_per_context_token,
-        model.b3_s_per_attention_unit,
-    )

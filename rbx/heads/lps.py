@@ -89,7 +89,7 @@ def service_rates_per_s(profile: InstanceProfile, traffic: Traffic, slots: int) 
     In L steps n requests are replaced, each by one prefill and L − 1 decodes beside the others:
     μ(n) = n / (L·b0 + n·((L − 1)·D + C)), D what a decode and C what a prompt adds to its steps.
     """
-    b0 = profile.coefficients.seconds[0]
+    b0 = profile.coefficients.as_b[0]
     n = np.arange(1, slots + 1, dtype=np.float64)
     decodes_s = (traffic.output_tokens - 1.0) * _decode_s(profile, traffic)
     cycle_s = traffic.output_tokens * b0 + n * (decodes_s + _prefill_s(profile, traffic))
@@ -128,19 +128,24 @@ def engine_lps(
 
 def _decode_s(profile: InstanceProfile, traffic: Traffic) -> float:
     """What one decoding request adds to a step."""
-    _, b1, b2, _ = profile.coefficients.seconds
-    return b1 + b2 * traffic.context_tokens
+    _, _, decode_s, context_s, _, _ = profile.coefficients.as_b
+    return decode_s + context_s * traffic.context_tokens
 
 
 def _decode_step_s(profile: InstanceProfile, traffic: Traffic, n: float) -> float:
-    return profile.coefficients.seconds[0] + n * _decode_s(profile, traffic)
+    return profile.coefficients.as_b[0] + n * _decode_s(profile, traffic)
 
 
 def _prefill_s(profile: InstanceProfile, traffic: Traffic) -> float:
-    """What one prompt adds to the steps that compute it."""
-    _, b1, _, b3 = profile.coefficients.seconds
-    prompt = traffic.prompt_tokens
-    return b1 * prompt + b3 * prompt * (prompt + 1.0) / 2.0
+    """What one prompt adds to the steps that compute it, in chunks of the whole token budget.
+
+    With chunks n₁, n₂, … the pairs with computed tokens are Σ_{i<j} nᵢ·nⱼ = (p² − Σ n²)/2.
+    """
+    _, prefill_s, _, _, squared_s, cross_s = profile.coefficients.as_b
+    prompt, chunk = traffic.prompt_tokens, float(profile.limits.max_num_batched_tokens)
+    whole, rest = divmod(prompt, chunk)
+    squared = whole * chunk**2 + rest**2
+    return prefill_s * prompt + squared_s * squared + cross_s * 0.5 * (prompt**2 - squared)
 
 
 def _entry_s(profile: InstanceProfile, traffic: Traffic, in_service: float, busy: float) -> float:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from pydantic import BaseModel
 
-from rbx.config.pool import EngineLimits, Pool, StepTime, Tier, load_pool
+from rbx.config.pool import EngineLimits, Pool, StepTimeA, Tier, load_pool
 from rbx.engine.simulator import EngineSim
 from tests.config.qwen25_tiers import Profiles
 from tests.engine.oracle import Batch, Instance, Request
@@ -70,7 +70,7 @@ def test_the_file_of_the_page_is_a_pool_of_required_keys_only(tmp_path: Path) ->
     pool = pool_of_the_page(tmp_path)
     (tier,) = pool.tiers
     assert (pool.name, tier.model, len(pool.instances)) == ("mine", "Qwen2.5-7B-Instruct", 2)
-    for part, model in ((pool, Pool), (tier, Tier), (tier.limits, EngineLimits), (tier.step_time, StepTime)):
+    for part, model in ((pool, Pool), (tier, Tier), (tier.limits, EngineLimits), (tier.step_time, StepTimeA)):
         required = {name for name, field in model.model_fields.items() if field.is_required()}
         assert part.model_fields_set == required
 
@@ -81,7 +81,7 @@ def test_the_table_names_every_key_with_its_default() -> None:
     assert len(told) == len(rows)
     expected: dict[str, str] = {}
     sections: tuple[tuple[str, type[BaseModel]], ...] = (
-        ("", Pool), ("tiers[].", Tier), ("limits.", EngineLimits), ("step_time.", StepTime),
+        ("", Pool), ("tiers[].", Tier), ("limits.", EngineLimits), ("step_time.", StepTimeA),
     )  # fmt: skip
     for prefix, model in sections:
         for name, field in model.model_fields.items():
@@ -107,11 +107,9 @@ def test_the_worked_example_is_computed_right(tmp_path: Path) -> None:
     assert set(told) == set(expected)
     for name, value in told.items():
         assert value == pytest.approx(expected[name], rel=5e-4), name
-    step = pool_of_the_page(tmp_path).tiers[0].step_time
-    written = (
-        step.b0_s, step.b1_s_per_token, step.b2_s_per_context_token, step.b3_s_per_attention_unit,
-    )  # fmt: skip
-    assert written == tuple(told[name] for name in ("b0", "b1", "b2", "b3"))
+    assert pool_of_the_page(tmp_path).tiers[0].step_time.seconds == tuple(
+        told[name] for name in ("b0", "b1", "b2", "b3")
+    )
     assert told["B by the formula"] / EXAMPLE.b_s - 1 == pytest.approx(-0.05, abs=0.005)
 
 
@@ -161,11 +159,11 @@ def test_the_recipe_gives_a_simulated_server_its_own_coefficients(tmp_path: Path
         d_s=_alone(tier, 2000, 8)[0],
         e_s=_alone(tier, 8000, 8)[0],
     )
-    found, step = coefficients(read), tier.step_time
-    assert found["b0"] == pytest.approx(step.b0_s, rel=0.01)
-    assert found["b1"] == pytest.approx(step.b1_s_per_token, rel=0.01)
-    assert found["b2"] == pytest.approx(step.b2_s_per_context_token, rel=0.05)
-    assert found["b3"] == pytest.approx(step.b3_s_per_attention_unit, rel=0.01)
+    found, (b0, b1, b2, b3) = coefficients(read), tier.step_time.seconds
+    assert found["b0"] == pytest.approx(b0, rel=0.01)
+    assert found["b1"] == pytest.approx(b1, rel=0.01)
+    assert found["b2"] == pytest.approx(b2, rel=0.05)
+    assert found["b3"] == pytest.approx(b3, rel=0.01)
 
 
 def test_ten_milliseconds_of_overhead_move_the_coefficients_as_told() -> None:

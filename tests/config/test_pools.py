@@ -59,8 +59,8 @@ def test_paper_pool_is_table_1() -> None:
 
 def test_single_stream_tpot_is_table_1_at_the_anchor_context() -> None:
     for tier in tiers_of("paper").values():
-        step = tier.step_time
-        alone_s = step.b0_s + step.b1_s_per_token + CONTEXT_TOKENS * step.b2_s_per_context_token
+        b0, b1, b2, _ = tier.step_time.seconds
+        alone_s = b0 + b1 + CONTEXT_TOKENS * b2
         assert 1000 * alone_s == pytest.approx(DEPLOYMENTS[tier.name].table1_tpot_ms, rel=5e-4)
 
 
@@ -119,9 +119,9 @@ def test_one_price_per_token_errs_as_documented(profiles: Profiles) -> None:
     tiers = tiers_of("paper") | tiers_of("zeroeval")
     for name, errors in documented.items():
         points = profiles.decode_ms(DEPLOYMENTS[name], 512)
-        step = tiers[name].step_time
+        _, b1, b2, _ = tiers[name].step_time.seconds
         for batch, percent in errors.items():
-            priced_ms = 1000 * (batch - 1) * (step.b1_s_per_token + 512 * step.b2_s_per_context_token)
+            priced_ms = 1000 * (batch - 1) * (b1 + 512 * b2)
             grown_ms = points[batch] - points[1]
             assert percent == pytest.approx(100 * (priced_ms - grown_ms) / points[batch], abs=0.06), (
                 name,
@@ -133,10 +133,10 @@ def test_one_price_per_token_errs_as_documented(profiles: Profiles) -> None:
 def test_a_long_prefill_alone_is_within_12_percent_of_the_profile(profiles: Profiles) -> None:
     tiers = tiers_of("paper") | tiers_of("zeroeval")
     for name, deployment in DEPLOYMENTS.items():
-        step, points = tiers[name].step_time, profiles.prefill_ms(deployment)
+        (b0, b1, _, b3), points = tiers[name].step_time.seconds, profiles.prefill_ms(deployment)
         for tokens in (1024, 2048, 4096, 8192):
             work = tokens * (tokens + 1) / 2
-            priced_s = step.b0_s + step.b1_s_per_token * tokens + step.b3_s_per_attention_unit * work
+            priced_s = b0 + b1 * tokens + b3 * work
             assert 1000 * priced_s == pytest.approx(points[tokens], rel=0.12), (name, tokens)
 
 
@@ -186,6 +186,12 @@ def raw_pool() -> dict[str, Any]:
         ("tiers.0.step_time.b0_s=0", "b0_s"),
         ("tiers.0.step_time.b1_s_per_token=.inf", "b1_s_per_token"),
         ("tiers.0.step_time.source=''", "source"),
+        ("tiers.0.step_time.feature_set=D", "feature_set must be A, B or C; without one it is A"),
+        ("tiers.0.step_time.feature_set=3", "feature_set must be A, B or C"),
+        ("tiers.0.step_time.feature_set=B", "b1_s_per_token: Extra inputs are not permitted"),
+        ("tiers.0.step_time.feature_set=C", "prefill_s_per_token: Field required"),
+        ("tiers.0.step_time.decode_s_per_seq=0.001", "decode_s_per_seq: Extra inputs are not permitted"),
+        ("tiers.0.step_time=7", "step_time"),
         ("tiers.0.tpot_prior_s=0", "tpot_prior_s"),
         ("tiers.0.limits.kv_blocks=100", "can't hold one request"),
         ("tiers.0.limits.max_num_batched_tokens=128", "at least max_num_seqs"),
@@ -229,3 +235,41 @@ def test_digest_follows_what_changes_results_and_nothing_else() -> None:
         "tiers.3.price_out_usd_per_mtok=0.07",
     ):
         assert load_pool(path, [change]).value.digest != digest
+
+
+@pytest.mark.parametrize(
+    "step_time",
+    [
+        {"b0_s": 0.01, "b1_s_per_token": 1e-4, "b2_s_per_context_token": 0.0, "b3_s_per_attention_unit": 1e-9},
+        {
+            "feature_set": "B", "b0_s": 0.01, "prefill_s_per_token": 1e-4, "decode_s_per_seq": 3e-4,
+            "context_s_per_token": 1e-7, "chunk_s_per_squared_token": 0.0, "cross_s_per_token_pair": 2e-9,
+        },
+        {"feature_set": "C", "b0_s": 0.01, "prefill_s_per_token": 1e-4, "decode_s_per_seq": 3e-4},
+    ],
+    ids=["A, not named", "B", "C"],
+)  # fmt: skip
+def test_every_feature_set_loads_and_comes_back(tmp_path: Path, step_time: dict[str, Any]) -> None:
+    data = raw_pool()
+    data["tiers"][0]["step_time"] = {**step_time, "source": "a fit"}
+    path, again = tmp_path / "pool.yaml", tmp_path / "again.yaml"
+    path.write_text(yaml.safe_dump(data), encoding="utf-8")
+    pool = load_pool(path).value
+    found = pool.tiers[0].step_time
+    assert found.feature_set == step_time.get("feature_set", "A")
+    assert found.seconds == tuple(value for key, value in step_time.items() if key != "feature_set")
+    again.write_text(yaml.safe_dump(pool.model_dump(mode="json")), encoding="utf-8")
+    assert load_pool(again).value == pool
+    assert load_pool(again).value.digest == pool.digest
+
+
+@pytest.mark.parametrize(
+    ("name", "digest"),
+    [
+        ("paper", "c74e78acae8cf08bdd394a40de02bf1d78c35b0d329d366f537f80d6f3ac7288"),
+        ("zeroeval", "3976fb23c37e9abe74c6e6dfee08e644e05ac890d754e5bbdf07ba3ab6c56675"),
+    ],
+)
+def test_digests_of_our_pools_stay(name: str, digest: str) -> None:
+    """Finished cells are found again by them."""
+    assert load_pool(POOLS / f"{name}.yaml").value.digest == digest

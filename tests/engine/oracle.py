@@ -10,7 +10,10 @@ import bisect
 import math
 from dataclasses import dataclass, field
 
-from rbx.config.pool import Tier
+from rbx.config.pool import StepTime, StepTimeA, StepTimeB, Tier
+
+# Decodes, their context, prefill tokens, Σ n² and Σ n·c of prefill chunks of n tokens behind c.
+Composition = tuple[int, int, int, int, int]
 
 
 @dataclass(eq=False)
@@ -51,26 +54,36 @@ class Share:
 class Batch:
     shares: list[Share]
 
-    def composition(self) -> tuple[int, int, int, int]:
-        """Decodes, their context, prefill tokens, prefill attention work."""
+    def composition(self) -> Composition:
         decodes = [share for share in self.shares if share.decode]
         chunks = [(share.tokens, share.context) for share in self.shares if not share.decode]
         return (
             len(decodes),
             sum(share.context for share in decodes),
             sum(n for n, _ in chunks),
-            sum(n * c + n * (n + 1) // 2 for n, c in chunks),
+            sum(n * n for n, _ in chunks),
+            sum(n * c for n, c in chunks),
         )
 
     def seconds(self, tier: Tier) -> float:
-        decodes, context, prefill_tokens, work = self.composition()
-        model = tier.step_time
+        return plain_step_s(tier.step_time, self.composition())
+
+
+def plain_step_s(model: StepTime, composition: Composition) -> float:
+    """The formula of each feature set as the pool file's documentation writes it."""
+    decodes, context, prefill_tokens, squared, cross = composition
+    if isinstance(model, StepTimeA):
         return (
             model.b0_s
             + model.b1_s_per_token * (decodes + prefill_tokens)
             + model.b2_s_per_context_token * context
-            + model.b3_s_per_attention_unit * work
+            + model.b3_s_per_attention_unit * (cross + (squared + prefill_tokens) // 2)
         )
+    seconds = model.b0_s + model.prefill_s_per_token * prefill_tokens + model.decode_s_per_seq * decodes
+    if isinstance(model, StepTimeB):
+        seconds += model.context_s_per_token * context
+        seconds += model.chunk_s_per_squared_token * squared + model.cross_s_per_token_pair * cross
+    return seconds
 
 
 @dataclass(eq=False)

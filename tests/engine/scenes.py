@@ -9,7 +9,7 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from rbx.config.pool import EngineLimits, StepTime, Tier
+from rbx.config.pool import EngineLimits, StepTime, StepTimeA, StepTimeB, StepTimeC, Tier
 from rbx.engine import instance_columns as inst
 from rbx.engine.simulator import EngineSim
 from tests.engine.oracle import Instance, Request
@@ -39,7 +39,7 @@ def tier(
         price_out_usd_per_mtok=0.1,
         tpot_prior_s=b0_s,
         limits=EngineLimits.model_validate({**values, **limits}),
-        step_time=StepTime(
+        step_time=StepTimeA(
             b0_s=b0_s,
             b1_s_per_token=b1_s,
             b2_s_per_context_token=b2_s,
@@ -72,6 +72,33 @@ def random_tier(rng: Generator, *, exact: bool) -> Tier:
         async_scheduling=bool(rng.random() < 0.6),
         reserve_full_prompt=bool(rng.random() < 0.6),
     )
+
+
+def priced_by(server: Tier, feature_set: str, rng: Generator, *, exact: bool) -> Tier:
+    """The same tier with random prices of another feature set, each but the first now and then nil."""
+    b0_s, *slopes = (2.0**-7, *2.0 ** -np.array([13, 11, 17, 22, 21])) if exact else (
+        0.01, 1e-4, 3e-4, 1e-5, 3e-7, 1e-6
+    )  # fmt: skip
+    drawn = [float(price) * float(rng.choice([0, 1])) for price in slopes]
+    prefill, decode, context, squared, cross = drawn
+    step_time: StepTime
+    if feature_set == "B":
+        step_time = StepTimeB(
+            feature_set="B", b0_s=b0_s, prefill_s_per_token=prefill, decode_s_per_seq=decode,
+            context_s_per_token=context, chunk_s_per_squared_token=squared,
+            cross_s_per_token_pair=cross, source="made up for a test",
+        )  # fmt: skip
+    elif feature_set == "C":
+        step_time = StepTimeC(
+            feature_set="C", b0_s=b0_s, prefill_s_per_token=prefill, decode_s_per_seq=decode,
+            source="made up for a test",
+        )  # fmt: skip
+    else:
+        step_time = StepTimeA(
+            b0_s=b0_s, b1_s_per_token=decode, b2_s_per_context_token=context,
+            b3_s_per_attention_unit=cross, source="made up for a test",
+        )  # fmt: skip
+    return server.model_copy(update={"step_time": step_time})
 
 
 @dataclass(frozen=True)
@@ -158,4 +185,4 @@ class Pair:
             return None
         grown = (row[inst.RUN_STEPS] - 1) * row[inst.RUN_DECODES]
         make_up = (row[inst.RUN_DECODES], row[inst.RUN_CONTEXT] + grown)
-        return tuple(map(int, (*make_up, row[inst.RUN_PREFILL_TOKENS], row[inst.RUN_PREFILL_WORK])))
+        return tuple(map(int, (*make_up, *row[inst.RUN_PREFILL_TOKENS : inst.RUN_PREFILL_CROSS + 1])))

@@ -6,9 +6,12 @@ import numpy as np
 import pytest
 from numpy.random import Generator
 
-from tests.engine.scenes import Pair, Workload, random_tier, random_workload
+from rbx.config.pool import StepTimeB
+from rbx.engine.instance_profile import StepCoefficients
+from rbx.engine.simulator import EngineSim
+from tests.engine.scenes import Pair, Workload, priced_by, random_tier, random_workload
 
-SCENES, BLOCKS = 2400, 8
+SCENES, BLOCKS, SCENES_OF_A_SET = 2400, 8, 200
 
 
 def play(pair: Pair, workload: Workload, rng: Generator) -> None:
@@ -44,3 +47,38 @@ def test_engine_equals_the_plain_reading(exact: bool, block: int) -> None:
         preempted += int(pair.engine.preemptions.sum())
     assert finished > 1000
     assert preempted > 100, "the scenes no longer reach preemption"
+
+
+@pytest.mark.parametrize("feature_set", ["B", "C"])
+@pytest.mark.parametrize("exact", [True, False], ids=["exact-times", "rounded-times"])
+def test_every_feature_set_is_priced_as_the_plain_reading_does(exact: bool, feature_set: str) -> None:
+    preempted = finished = 0
+    for seed in range(SCENES_OF_A_SET):
+        rng = np.random.default_rng([seed, exact, ord(feature_set)])
+        tiers = [random_tier(rng, exact=exact) for _ in range(int(rng.integers(1, 4)))]
+        tiers = [priced_by(server, rng.choice(["A", feature_set]), rng, exact=exact) for server in tiers]
+        workload = random_workload(rng, tiers, int(rng.integers(1, 40)), exact=exact)
+        pair = Pair(tiers, len(workload.at_s), rtol=0.0 if exact else 1e-9)
+        play(pair, workload, rng)
+        finished += len(pair.requests)
+        preempted += int(pair.engine.preemptions.sum())
+    assert finished > 1000
+    assert preempted > 20, "the scenes no longer reach preemption"
+
+
+@pytest.mark.parametrize("feature_set", ["A", "C"])
+def test_a_tier_and_its_form_in_b_give_the_same_bits(feature_set: str) -> None:
+    keys = [key for key in StepTimeB.model_fields if key not in ("feature_set", "source")]
+    for seed in range(100):
+        rng = np.random.default_rng([seed, ord(feature_set)])
+        server = priced_by(random_tier(rng, exact=False), feature_set, rng, exact=False)
+        terms = dict(zip(keys, StepCoefficients.of(server.step_time).as_b, strict=True))
+        form = StepTimeB(feature_set="B", source="derived", **terms)
+        workload = random_workload(rng, [server], 30, exact=False)
+        done = []
+        for chosen in (server, server.model_copy(update={"step_time": form})):
+            engine = EngineSim([chosen], 30)
+            engine.submit_many(*workload.rows(np.arange(30)))
+            engine.drain()
+            done.append((engine.first_token_s.tolist(), engine.done_s.tolist()))
+        assert done[0] == done[1]

@@ -13,7 +13,7 @@ from rbx.engine.instance_snapshot import InstanceSnapshot
 from rbx.engine.simulator import EngineSim
 from rbx.engine.snapshot_export import export_snapshot
 from rbx.heads.bea.unseen import UnseenRequests
-from tests.engine.scenes import GRID_S, random_tier, random_workload
+from tests.engine.scenes import GRID_S, priced_by, random_tier, random_workload
 
 HISTORY, UNSEEN = 40, 4
 
@@ -29,9 +29,13 @@ class Moment:
     max_prompt: int
 
 
-def random_moment(rng: Generator, *, exact: bool, true_lengths: bool = True) -> Moment:
+def random_moment(
+    rng: Generator, *, exact: bool, true_lengths: bool = True, feature_set: str | None = None
+) -> Moment:
     """Some requests, a stop in the middle of serving them, a few dispatches after it, then now."""
     server = tight_tier(rng, exact=exact) if rng.random() < 0.4 else random_tier(rng, exact=exact)
+    if feature_set:
+        server = priced_by(server, feature_set, rng, exact=exact)
     n = int(rng.integers(1, HISTORY))
     past = random_workload(rng, [server], n + UNSEEN, exact=exact)
     engine = EngineSim([server], n + UNSEEN + 1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from rbx.config.pool import EngineLimits, Pool, StepTime, Tier
+from rbx.config.pool import EngineLimits, Pool, StepTimeA, Tier
 from rbx.grid.schema import GridView
 from rbx.grid.split import is_train
 
@@ -21,7 +21,7 @@ def tier(name: str, model: str, b0_s: float, **changes: object) -> Tier:
         "limits": EngineLimits(
             max_num_seqs=16, max_num_batched_tokens=512, max_model_len=1024, kv_blocks=1024
         ),
-        "step_time": StepTime(
+        "step_time": StepTimeA(
             b0_s=b0_s, b1_s_per_token=1e-4, b2_s_per_context_token=1e-7,
             b3_s_per_attention_unit=1e-9, source="made up for tests",
         ),

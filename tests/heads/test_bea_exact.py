@@ -34,6 +34,23 @@ def describe(moment: Moment, seen: Counter[str]) -> None:
     seen["end foreseen"] += len(snapshot.steps) == 2 and bool(left_out[: snapshot.running].any())
 
 
+def assert_exact(moment: Moment, prompt: int, where: str) -> TtftFlag:
+    """Predict a probe's first token, then let it happen; the flags of the prediction."""
+    predicted = predict_ttft(
+        moment.snapshot, Probe(prompt), now_s=moment.now_s, unseen=moment.unseen, caps=FAR
+    )
+    engine = moment.engine
+    steps = int(engine.steps[0])
+    slot = engine.submit(0, moment.now_s, prompt, 1, 1)
+    engine.advance(moment.now_s + predicted.seconds * (1.0 + 1e-12) + 1e-12)
+    happened_s = float(engine.first_token_s[slot]) - moment.now_s
+    tolerance = 1e-9 * max(1.0, moment.now_s)
+    assert predicted.seconds == pytest.approx(happened_s, abs=tolerance), where
+    assert predicted.steps == int(engine.steps[0]) - steps
+    assert not predicted.flags & ~(TtftFlag.PREEMPTION | TtftFlag.AGED)
+    return predicted.flags
+
+
 @pytest.mark.parametrize("block", range(BLOCKS))
 @pytest.mark.parametrize("exact", [True, False], ids=["exact-times", "rounded-times"])
 def test_true_lengths_predict_the_simulator(exact: bool, block: int) -> None:
@@ -42,23 +59,23 @@ def test_true_lengths_predict_the_simulator(exact: bool, block: int) -> None:
         rng = np.random.default_rng([seed, exact])
         moment = random_moment(rng, exact=exact)
         prompt = int(rng.integers(1, moment.max_prompt + 1))
-        predicted = predict_ttft(
-            moment.snapshot, Probe(prompt), now_s=moment.now_s, unseen=moment.unseen, caps=FAR
-        )
-        engine = moment.engine
-        steps = int(engine.steps[0])
-        slot = engine.submit(0, moment.now_s, prompt, 1, 1)
-        engine.advance(moment.now_s + predicted.seconds * (1.0 + 1e-12) + 1e-12)
-        happened_s = float(engine.first_token_s[slot]) - moment.now_s
-        tolerance = 1e-9 * max(1.0, moment.now_s)
-        assert predicted.seconds == pytest.approx(happened_s, abs=tolerance), f"seed {seed}"
-        assert predicted.steps == int(engine.steps[0]) - steps
-        assert not predicted.flags & ~(TtftFlag.PREEMPTION | TtftFlag.AGED)
+        flags = assert_exact(moment, prompt, f"seed {seed}")
         describe(moment, seen)
-        seen["preemption before the first token"] += bool(predicted.flags & TtftFlag.PREEMPTION)
+        seen["preemption before the first token"] += bool(flags & TtftFlag.PREEMPTION)
     scarce = [name for name, count in seen.items() if count == 0]
     assert len(seen) == 11, sorted(seen)
     assert not scarce, f"the states no longer contain {scarce}: {seen}"
+
+
+@pytest.mark.parametrize("feature_set", ["B", "C"])
+def test_every_feature_set_predicts_the_simulator(feature_set: str) -> None:
+    chunks = 0
+    for seed in range(500):
+        rng = np.random.default_rng([seed, ord(feature_set)])
+        moment = random_moment(rng, exact=seed % 2 == 0, feature_set=feature_set)
+        chunks += int((moment.snapshot.steps[:, snap.PREFILL_CROSS] > 0).any())
+        assert_exact(moment, int(rng.integers(1, moment.max_prompt + 1)), f"seed {seed}")
+    assert chunks > 10, "the states no longer contain a prompt in chunks"
 
 
 def test_lengths_do_not_matter_while_nobody_leaves() -> None:

@@ -41,7 +41,7 @@ def test_an_export_shows_lists_in_order_and_batches_in_flight() -> None:
     assert seen.requests[:, snap.BLOCKS].tolist() == [1, 2, 0, 0]
     assert seen.step_start_s[0] == 2.0
     assert math.isnan(seen.step_start_s[1])
-    assert seen.steps.tolist() == [[2, 32, 0, 0], [2, 34, 0, 0]]
+    assert seen.steps.tolist() == [[2, 32, 0, 0, 0], [2, 34, 0, 0, 0]]
 
 
 @pytest.mark.parametrize(
@@ -97,9 +97,11 @@ def test_a_decoding_request_that_no_batch_has_is_refused() -> None:
         ({"running": -1}, "running is -1"),
         ({"step_start_s": [math.nan, 2.0]}, r"step_start_s\[0\] is nan"),
         ({"step_start_s": [2.0]}, "one start for each"),
-        ({"steps": [[2, 32, 0, 0], [-2, 34, 0, 0]]}, r"steps\[1\] has decodes -2"),
-        ({"steps": [[2, 32, 511, 0], [2, 34, 0, 0]]}, r"steps\[0\] has .* 1 to 512 tokens"),
-        ({"steps": [[0, 0, 0, 0], [2, 34, 0, 0]]}, r"steps\[0\] has decodes 0"),
+        ({"steps": [[2, 32, 0, 0, 0], [-2, 34, 0, 0, 0]]}, r"steps\[1\] has decodes -2"),
+        ({"steps": [[2, 32, 511, 511, 0], [2, 34, 0, 0, 0]]}, r"steps\[0\] has .* 1 to 512 tokens"),
+        ({"steps": [[0, 0, 0, 0, 0], [2, 34, 0, 0, 0]]}, r"steps\[0\] has decodes 0"),
+        ({"steps": [[2, 32, 9, 0, 0], [2, 34, 0, 0, 0]]}, "prefill_squared lies between prefill_tokens"),
+        ({"steps": [[2, 32, 9, 82, 0], [2, 34, 0, 0, 0]]}, "prefill_tokens 9, prefill_squared 82"),
         ({"requests": np.zeros((4, 3), dtype=int)}, r"requests has shape \(4, 3\)"),
         ({"requests": np.ones((4, snap.N_REQUEST))}, "requests must be whole numbers, not float64"),
     ],
@@ -119,13 +121,20 @@ def test_only_asynchronous_scheduling_forms_ahead() -> None:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"feature_set": "legacy"}, "feature_set 'legacy' is unknown; this engine prices A"),
+        ({"feature_set": "legacy"}, "feature_set 'legacy' is unknown; this engine prices A, B, C"),
         ({"fit_id": ""}, "fit_id is empty"),
         ({"seconds": (1.0, 2.0)}, "has 4 coefficients .*; fit 'f' gives 2"),
         ({"seconds": (0.01, math.nan, 0.0, 0.0)}, "fit 'f': coefficient per token is nan s"),
         ({"seconds": (0.01, 0.0, -1e-9, 0.0)}, "coefficient per decode context token is -1e-09 s"),
         ({"seconds": (0.01, 0.0, 0.0, math.inf)}, "coefficient per prefill attention unit is inf s"),
         ({"seconds": (0.0, 1e-5, 0.0, 0.0)}, "every step takes time"),
+        ({"feature_set": "B"}, r"B has 6 coefficients \(step, prefill token, decode, .*; fit 'f' gives 4"),
+        ({"feature_set": "C"}, "C has 3 coefficients .*; fit 'f' gives 4"),
+        (
+            {"feature_set": "B", "seconds": (0.01, 0.0, 0.0, 0.0, math.nan, 0.0)},
+            "coefficient per squared chunk token is nan s",
+        ),
+        ({"feature_set": "C", "seconds": (0.01, 0.0, -1.0)}, "coefficient per decode is -1.0 s"),
     ],
 )
 def test_coefficients_are_refused_by_term(change: dict[str, Any], words: str) -> None:

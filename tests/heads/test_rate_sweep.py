@@ -46,10 +46,10 @@ def test_states_span_idle_to_overload(observed: TierObservations) -> None:
 
 def test_a_lone_request_gets_the_step_time_of_a_batch_of_one(observed: TierObservations) -> None:
     alone = observed.tpot_s[(observed.load <= 0.02) & (observed.features[:, 0] == 0)]
-    step = TIER.step_time
+    b0, b1, _, _ = TIER.step_time.seconds
     assert len(alone) > 100
-    assert np.median(alone) == pytest.approx(step.b0_s + step.b1_s_per_token, rel=0.05)
-    assert observed.tpot_s.min() >= step.b0_s
+    assert np.median(alone) == pytest.approx(b0 + b1, rel=0.05)
+    assert observed.tpot_s.min() >= b0
 
 
 def test_busier_states_give_slower_tokens(observed: TierObservations) -> None:
@@ -61,8 +61,8 @@ def test_busier_states_give_slower_tokens(observed: TierObservations) -> None:
 def test_capacity_is_the_rate_that_the_engine_can_just_carry(observed: TierObservations) -> None:
     pool = lengths(1500)
     capacity = measure_capacity(TIER, pool)
-    limits, step = TIER.limits, TIER.step_time
-    full_step_s = step.b0_s + step.b1_s_per_token * limits.max_num_seqs
+    limits, (b0, b1, _, _) = TIER.limits, TIER.step_time.seconds
+    full_step_s = b0 + b1 * limits.max_num_seqs
     ceiling = limits.max_num_seqs / full_step_s / float(pool.output_tokens.mean())
     assert 0.5 * ceiling < capacity < ceiling
 

@@ -146,7 +146,7 @@ def _difference_on_the_way(engine: EngineSim, core: VirtualCore) -> str | None:
         row, telemetry = engine._state.counts[0], engine.telemetry()
         grown = (row[inst.RUN_STEPS] - 1) * row[inst.RUN_DECODES]
         decode_side = (row[inst.RUN_DECODES], row[inst.RUN_CONTEXT] + grown)
-        prefill_side = (row[inst.RUN_PREFILL_TOKENS], row[inst.RUN_PREFILL_WORK])
+        prefill_side = row[inst.RUN_PREFILL_TOKENS : inst.RUN_PREFILL_CROSS + 1]
         kept = (telemetry.running[0], telemetry.free_blocks[0])
         ours = tuple(map(int, (*decode_side, *prefill_side, *kept)))
         theirs = (*step.composition, len(state.running), state.free_blocks)

@@ -12,6 +12,7 @@ from vllm.v1.core.sched.output import SchedulerOutput
 from vllm.v1.outputs import EMPTY_MODEL_RUNNER_OUTPUT, ModelRunnerOutput
 
 from rbx.config.pool import StepTime
+from tests.engine.oracle import Composition, plain_step_s
 
 TOKEN, STOP = 7, 2
 
@@ -41,7 +42,7 @@ class Step:
     executor: VirtualExecutor
     end_s: float
     output: ModelRunnerOutput
-    composition: tuple[int, int, int, int] = (0, 0, 0, 0)  # decodes, their context, prefill tokens and work
+    composition: Composition = (0, 0, 0, 0, 0)
     start_s: float = math.nan
 
     def result(self) -> ModelRunnerOutput:
@@ -65,18 +66,19 @@ class VirtualExecutor:
             self.last = Step(self, self.now_s, EMPTY_MODEL_RUNNER_OUTPUT)
             return self.last
         computed = self._computed_before(batch)
-        decodes = context = prefill_tokens = work = 0
+        decodes = context = prefill_tokens = squared = cross = 0
         sampled: list[list[int]] = []
         for name, tokens in batch.num_scheduled_tokens.items():
             sequence, held = self.sequences[int(name)], computed[name]
             if sequence.decoding:
                 decodes, context = decodes + 1, context + held
             else:
-                prefill_tokens, work = prefill_tokens + tokens, work + _prefill_work(tokens, held)
+                prefill_tokens += tokens
+                squared, cross = squared + tokens**2, cross + tokens * held
             sampled.append(self._sample(sequence, held + tokens))
-        composition = (decodes, context, prefill_tokens, work)
+        composition = (decodes, context, prefill_tokens, squared, cross)
         start_s = max(self.now_s, self.free_s)
-        self.free_s = start_s + self._seconds(*composition)
+        self.free_s = start_s + plain_step_s(self.step_time, composition)
         names = list(batch.num_scheduled_tokens)
         output = ModelRunnerOutput(names, {name: k for k, name in enumerate(names)}, sampled)
         self.last = Step(self, self.free_s, output, composition, start_s)
@@ -107,17 +109,3 @@ class VirtualExecutor:
         sequence.sampled += 1
         ends = sequence.sampled == sequence.output and sequence.output < sequence.max_tokens
         return [STOP if ends else TOKEN]
-
-    def _seconds(self, decodes: int, context: int, prefill_tokens: int, work: int) -> float:
-        model = self.step_time
-        return (
-            model.b0_s
-            + model.b1_s_per_token * (decodes + prefill_tokens)
-            + model.b2_s_per_context_token * context
-            + model.b3_s_per_attention_unit * work
-        )
-
-
-def _prefill_work(tokens: int, context: int) -> int:
-    """Pairs of a computed token and a token it attends to, counted one row at a time."""
-    return sum(range(context + 1, context + tokens + 1))
