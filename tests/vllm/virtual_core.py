@@ -90,9 +90,11 @@ class VirtualCore(EngineCore):  # type: ignore[misc]
         *,
         runner_v2: bool = False,
         prefix_caching: bool = False,
+        scheduler_cls: str | None = None,
     ) -> None:
         config = configuration_of(tier)
         config.cache_config.enable_prefix_caching = prefix_caching
+        config.scheduler_config.scheduler_cls = scheduler_cls
         block_size = tier.limits.block_size
         attention = FullAttentionSpec(block_size=block_size, num_kv_heads=1, head_size=8, dtype=torch.float32)
         self.vllm_config = config

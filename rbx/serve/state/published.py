@@ -1,0 +1,209 @@
+"""The exact state of a vLLM server on this host, as its scheduler publishes it (``rbx.serve.plugin``).
+
+Stamps are of the host's monotonic clock, which all its processes share. A server on another host has
+another clock: read it over HTTP (``rbx.serve.state.remote``).
+"""
+
+from __future__ import annotations
+
+import mmap
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rbx.config.pool import EngineLimits
+from rbx.engine import snapshot_columns as snap
+from rbx.engine.instance_profile import InstanceProfile, StepCoefficients
+from rbx.engine.instance_snapshot import InstanceSnapshot
+from rbx.errors import EngineError
+from rbx.serve.plugin import layout
+from rbx.serve.plugin.processes import runs
+
+Ints = NDArray[np.int64]
+
+TRIES = 200
+PAUSE_S = 20e-6
+SURELY_ALIVE_S = 1.0  # a snapshot younger than this proves its writer alive
+
+
+class StateBytes:
+    """The file ``path``, mapped for reading, its header checked.
+
+    Raises ``EngineError`` if it is no published state, one of another layout, or its server has ended.
+    """
+
+    def __init__(self, path: Path) -> None:
+        """Map the file."""
+        self.path = path
+        try:
+            with path.open("rb") as file:
+                buffer = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+        except FileNotFoundError:
+            raise EngineError(f"{path}: no published state here; its server may have ended") from None
+        except (OSError, ValueError) as error:
+            raise EngineError(f"{path}: can't be read as a published state: {error}") from None
+        header = checked_header(path, buffer)
+        capacities = int(header["row_capacity"]), int(header["ring_capacity"])
+        if min(capacities) < 1 or len(buffer) < layout.file_bytes(*capacities):
+            raise EngineError(f"{path}: {len(buffer)} bytes can't hold what the header announces")
+        self.views = layout.views(buffer, *capacities)
+
+    @property
+    def header(self) -> np.void:
+        """The fields of ``layout.HEADER`` as they are now."""
+        header: np.void = self.views.header[0]
+        return header
+
+    def require_writer(self) -> None:
+        """Raise ``EngineError`` if the server has ended or no longer publishes."""
+        header = self.header
+        if header["status"] == layout.STOPPED:
+            raise EngineError(f"{self.path}: the server stopped publishing: {header['error'].decode()}")
+        if header["status"] == layout.CLOSED or not runs(int(header["pid"]), int(header["pid_started"])):
+            raise EngineError(f"{self.path}: its server (process {header['pid']}) has ended")
+
+    def copy(self) -> tuple[np.void, Ints]:
+        """Scalars and rows (N, layout.ROW_COLUMNS) of the newest whole snapshot.
+
+        Raises ``EngineError`` if none is whole after many tries.
+        """
+        views = self.views
+        for _ in range(TRIES):
+            before = int(views.sequence[0])
+            if before % 2 == 0:
+                scalars = views.snapshot.copy()
+                rows = views.rows[: max(0, int(scalars["requests"][0]))].copy()
+                expected = int(views.checksum[0])
+                if before == int(views.sequence[0]) and (
+                    before == 0 or layout.checksum(scalars, rows) == expected
+                ):
+                    return scalars[0], rows
+            time.sleep(PAUSE_S)
+        raise EngineError(f"{self.path}: no whole snapshot in {TRIES} tries; its writer may have died")
+
+
+def checked_header(path: Path | str, buffer: memoryview) -> np.void:
+    """The header at the start of ``buffer``; raises ``EngineError`` if it is not one of this layout."""
+    if len(buffer) < layout.ROWS_AT:
+        raise EngineError(f"{path}: {len(buffer)} bytes are no published state")
+    header: np.void = np.frombuffer(buffer, layout.HEADER, 1)[0]
+    if header["magic"] != layout.MAGIC:
+        raise EngineError(f"{path}: no published state (it begins with {bytes(buffer[:8])!r})")
+    if header["layout"] != layout.LAYOUT or header["request_columns"] != snap.N_REQUEST:
+        raise EngineError(
+            f"{path}: layout {header['layout']} with {header['request_columns']} request columns; this "
+            f"rbx reads layout {layout.LAYOUT} with {snap.N_REQUEST}; use the same rbx on both sides"
+        )
+    return header
+
+
+def limits_of(header: np.void) -> EngineLimits:
+    """The engine's limits as the header states them; raises ``EngineError`` if they contradict each other."""
+    switches = ("chunked_prefill", "async_scheduling", "reserve_full_prompt")
+    values = {name: int(header[name]) for name in layout.LIMITS}
+    try:
+        return EngineLimits.model_validate(values | {name: values[name] == 1 for name in switches})
+    except ValueError as error:
+        raise EngineError(f"the published limits can't be: {error}") from None
+
+
+def snapshot_of(
+    path: Path | str, profile: InstanceProfile, scalars: np.void, rows: Ints, stamp_s: float
+) -> InstanceSnapshot:
+    """One copy of a published state as the type that everything else takes.
+
+    Raises ``EngineError`` for a state that shows not all its requests or can't be one.
+    """
+    if scalars["left_out"] > 0:
+        raise EngineError(
+            f"{path}: {scalars['left_out']} requests beyond the {len(rows)} published; a snapshot without "
+            "them is none"
+        )
+    in_flight = int(scalars["in_flight"])
+    shift_s = stamp_s - float(scalars["stamp_s"])
+    return InstanceSnapshot(
+        int(scalars["version"]),
+        stamp_s,
+        profile,
+        int(scalars["free_blocks"]),
+        int(scalars["running"]),
+        rows[:, : snap.N_REQUEST],
+        scalars["step_start_s"][:in_flight] + shift_s,
+        scalars["steps"][:in_flight],
+    )
+
+
+class PublishedState:
+    """Snapshots of one server from the file ``path``, priced with ``coefficients``.
+
+    The engine knows no predictions: the rows have predicted 0, and ``with_predictions`` fills them in.
+    Raises ``EngineError`` as ``StateBytes`` does.
+    """
+
+    def __init__(self, path: Path, coefficients: StepCoefficients) -> None:
+        """Open the file."""
+        self._bytes = StateBytes(path)
+        self._bytes.require_writer()
+        self.profile = InstanceProfile(limits_of(self._bytes.header), coefficients)
+        self._last = (-1, -np.inf)
+        self.ids: Ints = np.zeros(0, dtype=np.int64)
+
+    def read(self, now_s: float) -> InstanceSnapshot:
+        """The newest snapshot; its age is ``now_s`` − ``stamp_s``. ``ids`` then names its requests.
+
+        Raises ``EngineError`` if the server has ended or stopped publishing, if the stamp lies after
+        ``now_s`` or before the one read last, or as ``snapshot_of`` does.
+        """
+        path = self._bytes.path
+        scalars, rows = self._bytes.copy()
+        version, stamp_s = int(scalars["version"]), float(scalars["stamp_s"])
+        if not stamp_s <= now_s < np.inf:
+            raise EngineError(
+                f"{path}: stamp_s is {stamp_s} and now_s is {now_s}; take now_s from time.monotonic"
+            )
+        if version < self._last[0] or stamp_s < self._last[1]:
+            raise EngineError(f"{path}: the clock jumped: {stamp_s} s after {self._last[1]} s")
+        if now_s - stamp_s > SURELY_ALIVE_S or self._bytes.header["status"] != layout.PUBLISHING:
+            self._bytes.require_writer()
+        snapshot = snapshot_of(path, self.profile, scalars, rows, stamp_s)
+        self._last, self.ids = (version, stamp_s), rows[:, layout.ID]
+        return snapshot
+
+
+def with_predictions(
+    snapshot: InstanceSnapshot, ids: Ints, predicted_tokens: Mapping[int, int]
+) -> InstanceSnapshot:
+    """The snapshot with predicted totals from ``predicted_tokens``, by ``layout.published_id``.
+
+    ``ids`` (N,) names the rows. Requests without an entry keep 0. Raises ``EngineError`` if there is not
+    one id for each row, or for a prediction below 1.
+    """
+    if len(ids) != len(snapshot.requests):
+        raise EngineError(f"ids has {len(ids)} names for {len(snapshot.requests)} requests")
+    requests = snapshot.requests.copy()
+    requests[:, snap.PREDICTED] = [predicted_tokens.get(name, 0) for name in ids.tolist()]
+    return InstanceSnapshot(
+        snapshot.version,
+        snapshot.stamp_s,
+        snapshot.profile,
+        snapshot.free_blocks,
+        snapshot.running,
+        requests,
+        snapshot.step_start_s,
+        snapshot.steps,
+    )
+
+
+def live_states(directory: Path) -> list[Path]:
+    """Files of ``directory`` whose server runs, by name; those of dead processes are left out."""
+    found = []
+    for path in sorted(directory.glob(f"*{layout.SUFFIX}")):
+        try:
+            StateBytes(path).require_writer()
+        except EngineError:
+            continue
+        found.append(path)
+    return found
