@@ -3,8 +3,9 @@
 ::
 
     manifest.json   sha256 of every other file
-    bundle.json     encoder, grid, metric, k, models and their statistics, pool, seed
+    bundle.json     encoder, grid, metric, k, models, their statistics and reserves, pool, seed
     knn.npz         embeddings and labels of the training prompts
+    survival.npz    how long answers get, given how long they are: one table a model
     tpot.npz        the TPOT ensembles as flat arrays, and the static prior
     tpot/TIER.ubj   the same ensembles in XGBoost's binary format
     report.json     training report
@@ -30,6 +31,7 @@ from numpy.typing import NDArray
 from rbx.config.pool import Pool
 from rbx.errors import BundleError
 from rbx.grid.schema import GridView
+from rbx.heads.bea.survival import SurvivalTable
 from rbx.heads.bundle_meta import BundleMeta, tier_identity
 from rbx.heads.embedding_cache import encode_cached
 from rbx.heads.encoder import Embeddings, Encoder, EncoderCost, encoder_cost, load_encoder
@@ -45,12 +47,13 @@ from rbx.heads.trees import PackedTrees
 class Bundle:
     """All heads of one grid and pool; ``report`` is the training report as plain data.
 
-    ``boosters`` holds one UBJ file a tier. The model axis follows ``pool.models``, the tier axis
-    ``pool.tiers``.
+    ``boosters`` holds one UBJ file a tier, ``survival`` one table a model. The model axis follows
+    ``pool.models``, the tier axis ``pool.tiers``.
     """
 
     meta: BundleMeta
     knn: KnnHead
+    survival: tuple[SurvivalTable, ...]
     tpot: TpotHeads
     prior: StaticPrior
     boosters: tuple[bytes, ...]
@@ -60,6 +63,15 @@ class Bundle:
     def models(self) -> tuple[str, ...]:
         """The model axis of every prediction."""
         return self.meta.models
+
+    @property
+    def reserve_tokens(self) -> tuple[int, ...]:
+        """Tokens by which the length head's predictions fall short where they do, by model.
+
+        The median over training prompts, each predicted from the others
+        (``rbx.heads.remaining.RESERVE_QUANTILE``).
+        """
+        return self.meta.reserve_tokens
 
     @cached_property
     def digest(self) -> str:
@@ -153,6 +165,10 @@ class Bundle:
             "knn.npz": _npz(
                 embeddings=self.knn.embeddings, score=labels.score, length_tokens=labels.length_tokens
             ),
+            "survival.npz": _npz(
+                **{f"edges_{at}": table.edges for at, table in enumerate(self.survival)},
+                **{f"medians_{at}": table.medians for at, table in enumerate(self.survival)},
+            ),
             "tpot.npz": _npz(
                 **self.tpot.trees._asdict(),
                 declared_s=self.prior.declared_s,
@@ -171,11 +187,16 @@ class Bundle:
         try:
             meta = BundleMeta.from_json(json.loads(files["bundle.json"]))
             knn, tpot = _arrays(files["knn.npz"]), _arrays(files["tpot.npz"])
+            survival = _arrays(files["survival.npz"])
             labels = Labels(meta.models, knn["score"], knn["length_tokens"])
             names = tuple(tier.name for tier in meta.tiers)
             return cls(
                 meta=meta,
                 knn=KnnHead(knn["embeddings"], labels, meta.k),
+                survival=tuple(
+                    SurvivalTable(survival[f"edges_{at}"], survival[f"medians_{at}"])
+                    for at in range(len(meta.models))
+                ),
                 tpot=TpotHeads(names, PackedTrees(*(tpot[field] for field in PackedTrees._fields))),
                 prior=StaticPrior(tpot["declared_s"], tpot["low_load_s"]),
                 boosters=tuple(files[f"tpot/{name}.ubj"] for name in names),

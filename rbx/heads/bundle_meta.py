@@ -39,7 +39,10 @@ class ModelStatistics:
 
 @dataclass(frozen=True)
 class BundleMeta:
-    """Everything that identifies a bundle's training, without its arrays."""
+    """Everything that identifies a bundle's training, without its arrays.
+
+    ``reserve_tokens`` (a number a model) is the ``reserve_quantile`` of the positive residuals of length.
+    """
 
     encoder_name: str
     encoder_digest: str
@@ -52,6 +55,8 @@ class BundleMeta:
     seed: int
     models: tuple[str, ...]
     statistics: tuple[ModelStatistics, ...]
+    reserve_quantile: float
+    reserve_tokens: tuple[int, ...]
     pool_name: str
     pool_digest: str
     tiers: tuple[TierIdentity, ...]
@@ -68,6 +73,7 @@ class BundleMeta:
             **{
                 **data,
                 "models": tuple(data["models"]),
+                "reserve_tokens": tuple(data["reserve_tokens"]),
                 "statistics": tuple(ModelStatistics(**item) for item in data["statistics"]),
                 "tiers": tuple(TierIdentity(**item) for item in data["tiers"]),
             }

@@ -10,7 +10,7 @@ from typing import Any
 from rbx.errors import BundleError
 
 MANIFEST = "manifest.json"
-FORMAT = 1
+FORMAT = 2  # 2: survival tables and reserves
 
 
 def canonical(data: Any) -> bytes:
@@ -57,8 +57,13 @@ def _digests(folder: Path) -> dict[str, str]:
         ) from None
     except (OSError, ValueError) as error:
         raise BundleError(f"{path}: can't be read: {error}; train the bundle again") from None
-    if not isinstance(data, dict) or data.get("format") != FORMAT:
-        raise BundleError(f"{path}: not a bundle of format {FORMAT}; train the bundle again")
+    found = data.get("format") if isinstance(data, dict) else None
+    if type(found) is not int:
+        raise BundleError(f"{path}: not a bundle's manifest; train the bundle again")
+    if found != FORMAT:
+        raise BundleError(
+            f"{path}: a bundle of format {found}, this version reads {FORMAT}; train the bundle again"
+        )
     files = data.get("files")
     if not isinstance(files, dict) or not all(
         _plain(name) and isinstance(files[name], str) for name in files

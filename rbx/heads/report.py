@@ -9,6 +9,7 @@ from typing import Any
 
 from rbx.heads.evaluation import Interval, ModelReport, RoutingReport
 from rbx.heads.manifest import canonical
+from rbx.heads.remaining import RemainingReport
 
 
 @dataclass(frozen=True)
@@ -69,6 +70,7 @@ class TrainingReport:
     label_coverage: float
     models: tuple[ModelReport, ...]
     routing: RoutingReport
+    remaining: tuple[RemainingReport, ...]
     tiers: tuple[TierReport, ...]
     encoders: tuple[EncoderReport, ...]
     notes: tuple[str, ...]

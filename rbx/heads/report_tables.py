@@ -9,13 +9,15 @@ from rich.markup import escape
 from rich.table import Table
 
 from rbx.heads.evaluation import Interval
+from rbx.heads.remaining import PROGRESS
 from rbx.heads.report import TrainingReport
 
 
 def report_tables(report: TrainingReport, encode_alone_ms: Mapping[str, float]) -> Iterator[Table]:
-    """Quality, length, routing, TPOT and encoders; each fits a terminal of 80 columns."""
+    """Quality, length, what remains of it, routing, TPOT and encoders; each fits a terminal of 80 columns."""
     yield _quality(report)
     yield _length(report)
+    yield _remaining(report)
     yield _routing(report)
     yield _tiers(report)
     yield _capacity(report)
@@ -60,6 +62,26 @@ def _length(report: TrainingReport) -> Table:
             _number(model.log_length_r2),
             _number(model.length_calibration_error),
         )
+    return table
+
+
+def _remaining(report: TrainingReport) -> Table:
+    table = _table(
+        "Remaining output when a part is done: median error in tokens, test prompts",
+        "model", "n", "by", *(f"{progress:.0%}" for progress in PROGRESS),
+    )  # fmt: skip
+    for model in report.remaining:
+        if not model.errors:
+            table.add_row(escape(model.model), "0")
+            continue
+        ways = (
+            ("survivors", [error.survivors_tokens for error in model.errors]),
+            ("prediction", [error.predicted_tokens for error in model.errors]),
+            (f"prediction + {model.reserve_tokens}", [error.reserved_tokens for error in model.errors]),
+        )
+        for at, (way, errors) in enumerate(ways):
+            head = (escape(model.model), str(model.n)) if at == 0 else ("", "")
+            table.add_row(*head, way, *(_number(error, 0) for error in errors))
     return table
 
 

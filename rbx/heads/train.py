@@ -23,6 +23,14 @@ from rbx.heads.knn import KnnHead, Labels
 from rbx.heads.predictions import Predictions
 from rbx.heads.progress import Progress, silent
 from rbx.heads.rate_sweep import LengthPool, TierObservations, sweep_tier
+from rbx.heads.remaining import (
+    RESERVE_QUANTILE,
+    RemainingReport,
+    fit_survival,
+    report_remaining,
+    reserves,
+    whole_tokens,
+)
 from rbx.heads.report import TrainingReport
 from rbx.heads.tpot_fit import FittedTpot, fit_tpot
 
@@ -78,13 +86,24 @@ def train_bundle(view: GridView, pool: Pool, options: TrainOptions, progress: Pr
     heads = {name: fit_knn(task, vectors[task.train], options.k) for name, vectors in embedded.items()}
     predictions = {name: head.predict(embedded[name][task.test]) for name, head in heads.items()}
     knn = heads[options.encoder]
-    fitted = _fit_tpot(task, pool, knn, options.seed, progress)
+    left_out = knn.predict_left_out(np.arange(len(task.train))).length_tokens
+    fitted = _fit_tpot(task, pool, left_out, options.seed, progress)
+    survival = fit_survival(task.models, task.view.input_tokens[task.train], task.length[task.train])
+    reserve = reserves(left_out, task.length[task.train])
+    remaining = report_remaining(
+        predictions[options.encoder],
+        task.length[task.test],
+        task.view.input_tokens[task.test],
+        survival,
+        reserve,
+    )
     if knn.k < options.k:
         notes.append(f"k = {options.k} was cut to the {knn.k} training prompts")
-    report = _report(task, knn, predictions, fitted, options, tuple(notes))
+    report = _report(task, knn, predictions, fitted, remaining, options, tuple(notes))
     bundle = Bundle(
-        meta=_meta(task, pool, encoders[options.encoder], knn, options),
+        meta=_meta(task, pool, encoders[options.encoder], knn, reserve, options),
         knn=knn,
+        survival=survival,
         tpot=fitted.heads,
         prior=fitted.prior,
         boosters=fitted.boosters,
@@ -128,8 +147,7 @@ def fit_knn(task: Task, embeddings: Embeddings, k: int) -> KnnHead:
     return KnnHead(embeddings, Labels(task.models, task.score[task.train], task.length[task.train]), k)
 
 
-def _fit_tpot(task: Task, pool: Pool, knn: KnnHead, seed: int, progress: Progress) -> FittedTpot:
-    predicted = knn.predict_left_out(np.arange(len(task.train))).length_tokens
+def _fit_tpot(task: Task, pool: Pool, predicted: Floats, seed: int, progress: Progress) -> FittedTpot:
     observed: list[TierObservations] = []
     for tier in pool.tiers:
         column = task.models.index(tier.model)
@@ -138,7 +156,7 @@ def _fit_tpot(task: Task, pool: Pool, knn: KnnHead, seed: int, progress: Progres
         pool_of_lengths = LengthPool(
             task.view.input_tokens[task.train][known],
             lengths[known].astype(np.int64),
-            np.rint(predicted[known, column]).astype(np.int64),
+            whole_tokens(predicted[known, column]),
         )
         observed.append(sweep_tier(tier, pool_of_lengths, seed, progress))
     progress("fit TPOT heads", 0, 1)
@@ -152,6 +170,7 @@ def _report(
     knn: KnnHead,
     predictions: dict[str, Predictions],
     fitted: FittedTpot,
+    remaining: tuple[RemainingReport, ...],
     options: TrainOptions,
     notes: tuple[str, ...],
 ) -> TrainingReport:
@@ -171,13 +190,21 @@ def _report(
         label_coverage=float(np.mean(~np.isnan(task.score))),
         models=models,
         routing=routing,
+        remaining=remaining,
         tiers=fitted.reports,
         encoders=report_encoders(predictions, options.encoder, score, length, options.seed),
         notes=notes + advise(models, routing),
     )
 
 
-def _meta(task: Task, pool: Pool, encoder: Encoder, knn: KnnHead, options: TrainOptions) -> BundleMeta:
+def _meta(
+    task: Task,
+    pool: Pool,
+    encoder: Encoder,
+    knn: KnnHead,
+    reserve_tokens: tuple[int, ...],
+    options: TrainOptions,
+) -> BundleMeta:
     return BundleMeta(
         encoder_name=encoder.name,
         encoder_digest=encoder.digest,
@@ -190,6 +217,8 @@ def _meta(task: Task, pool: Pool, encoder: Encoder, knn: KnnHead, options: Train
         seed=options.seed,
         models=task.models,
         statistics=_statistics(knn.labels),
+        reserve_quantile=RESERVE_QUANTILE,
+        reserve_tokens=reserve_tokens,
         pool_name=pool.name,
         pool_digest=pool.digest,
         tiers=tuple(tier_identity(tier) for tier in pool.tiers),

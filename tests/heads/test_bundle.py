@@ -62,11 +62,30 @@ def test_a_loaded_bundle_predicts_what_the_saved_one_did(
     np.testing.assert_array_equal(loaded.prior.declared_s, [0.03, 0.01])
 
 
+def test_survivors_and_reserves_are_those_of_the_training_prompts(
+    trained: Bundle, saved: Path, small_view: GridView
+) -> None:
+    loaded = Bundle.load(saved)
+    train = small_view.rows("train")
+    left_out = trained.knn.predict_left_out(np.arange(len(train))).length_tokens
+    assert len(loaded.survival) == len(loaded.reserve_tokens) == 2
+    for at, model in enumerate(loaded.models):
+        lengths = small_view.output_tokens[train, small_view.models.index(model)]
+        for x in (0, 50, 100):
+            # All prompts are of one length, so there is one bin.
+            expected = np.ceil(np.median(lengths[lengths > x]))
+            assert loaded.survival[at].medians[0, x] == expected == trained.survival[at].medians[0, x]
+        short = [a - p for a, p in zip(lengths, left_out[:, at], strict=True) if a > p]
+        assert len(short) > 20
+        assert loaded.reserve_tokens[at] == np.ceil(np.median(short))
+    assert loaded.meta.reserve_quantile == 0.5
+
+
 def test_the_same_inputs_give_the_same_bytes(saved: Path, tmp_path: Path, trained: Bundle) -> None:
     Bundle.load(saved).save(tmp_path / "again")
     names = sorted(str(path.relative_to(saved)) for path in saved.rglob("*") if path.is_file())
     assert names == [
-        "bundle.json", "knn.npz", "manifest.json", "report.json",
+        "bundle.json", "knn.npz", "manifest.json", "report.json", "survival.npz",
         "tpot.npz", "tpot/large-a.ubj", "tpot/tiny-b.ubj",
     ]  # fmt: skip
     for name in names:
@@ -89,7 +108,9 @@ def test_boosters_on_disk_are_the_trees_that_serve(saved: Path) -> None:
         assert np.ptp(answers) > 0
 
 
-@pytest.mark.parametrize("name", ["bundle.json", "knn.npz", "report.json", "tpot.npz", "tpot/tiny-b.ubj"])
+@pytest.mark.parametrize(
+    "name", ["bundle.json", "knn.npz", "report.json", "survival.npz", "tpot.npz", "tpot/tiny-b.ubj"]
+)
 def test_a_changed_file_is_refused_by_name(saved: Path, name: str) -> None:
     data = bytearray((saved / name).read_bytes())
     data[len(data) // 2] ^= 1

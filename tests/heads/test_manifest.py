@@ -32,12 +32,14 @@ def test_a_changed_file_is_named(tmp_path: Path, name: str) -> None:
     ("manifest", "said"),
     [
         (b"{", "can't be read"),
-        (b"[]", "not a bundle of format 1"),
-        (b'{"format": 2, "files": {}}', "not a bundle of format 1"),
-        (b'{"format": 1, "files": {"../escape": "x"}}', "names inside the bundle"),
-        (b'{"format": 1, "files": {"/etc/hostname": "x"}}', "names inside the bundle"),
-        (b'{"format": 1, "files": {"a": 3}}', "names inside the bundle"),
-        (b'{"format": 1}', "names inside the bundle"),
+        (b"[]", "not a bundle's manifest"),
+        (b'{"format": "2", "files": {}}', "not a bundle's manifest"),
+        (b'{"format": 1, "files": {}}', "of format 1, this version reads 2; train the bundle again"),
+        (b'{"format": 3, "files": {}}', "of format 3, this version reads 2"),
+        (b'{"format": 2, "files": {"../escape": "x"}}', "names inside the bundle"),
+        (b'{"format": 2, "files": {"/etc/hostname": "x"}}', "names inside the bundle"),
+        (b'{"format": 2, "files": {"a": 3}}', "names inside the bundle"),
+        (b'{"format": 2}', "names inside the bundle"),
     ],
 )
 def test_a_faulty_manifest_is_refused(tmp_path: Path, manifest: bytes, said: str) -> None:

@@ -79,6 +79,16 @@ def test_encoders_are_compared_on_the_same_prompts(trained: Trained) -> None:
     assert set(trained.encode_alone_ms) == {"minilm", "static"}
 
 
+def test_the_report_tells_how_far_off_remaining_lengths_are(trained: Trained) -> None:
+    lengths = pools.view().output_tokens[pools.view().rows("test"), 1]
+    large = trained.report.remaining[0]
+    assert (large.model, large.n) == ("large", int((~np.isnan(lengths)).sum()))
+    assert [error.progress for error in large.errors] == [0.0, 0.25, 0.5, 0.75]
+    for error in large.errors:
+        assert 0 < error.survivors_tokens < np.nanmedian(lengths)
+    assert large.reserve_tokens == trained.bundle.reserve_tokens[0] > 0
+
+
 def test_the_report_holds_no_time_of_this_machine(trained: Trained) -> None:
     text = json.dumps(trained.bundle.report, allow_nan=False)
     assert "encode_alone" not in text
@@ -101,7 +111,14 @@ def test_every_figure_reaches_the_tables(trained: Trained) -> None:
     text = console.export_text()
     assert "synthetic data" in text
     assert "simulated engine" in text
-    for word in ("large-a", "tiny-b", "static", f"{trained.report.tiers[0].tpot_mae_ms:.2f}"):
+    for word in (
+        "large-a",
+        "tiny-b",
+        "static",
+        "survivors",
+        "prediction + ",
+        f"{trained.report.tiers[0].tpot_mae_ms:.2f}",
+    ):
         assert word in text
 
 
