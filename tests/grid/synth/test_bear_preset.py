@@ -93,7 +93,7 @@ def test_models_agree_on_what_is_hard_and_what_is_long(bear: GridView) -> None:
 
 
 def test_topics_tell_of_scores_within_a_task_but_not_all(bear: GridView) -> None:
-    """Share of the variance within a task that lies between topics, over the latent's own expectation."""
+    """Share of the variance within a task between topics: ρλ + (1 - ρ)κ = 0.325, less where held."""
     drawn = cells_only(40_000)
     score = draw_scores(drawn, BEAR.scores, np.random.default_rng(3))
     for family in range(4):
@@ -101,7 +101,7 @@ def test_topics_tell_of_scores_within_a_task_but_not_all(bear: GridView) -> None
         topic, of_one = drawn.topic[rows], score[rows, 1]
         mean = np.array([of_one[topic == each].mean() for each in range(N_TOPICS)])
         explained = ((mean[topic] - of_one.mean()) ** 2).mean() / of_one.var()
-        assert 0.08 < explained < 0.35
+        assert 0.12 < explained < 0.35
 
 
 def test_generation_stops_at_the_published_limit() -> None:
