@@ -62,7 +62,7 @@ def run_to_first_token(state: EngineState, i: int, slot: int, until_s: float, la
                 now_s = next_arrival_s(state, i)
             if now_s >= until_s:
                 return
-            _cross_boundary(state, i, now_s)
+            cross_boundary(state, i, now_s)
 
 
 @bare_njit
@@ -80,12 +80,13 @@ def _walk(state: EngineState, i: int, until_s: float, to_last_request: bool) -> 
                 now_s = next_arrival_s(state, i)
             if now_s >= until_s:
                 break
-            _cross_boundary(state, i, now_s)
+            cross_boundary(state, i, now_s)
     receive(state, i, until_s)
 
 
 @bare_njit
-def _cross_boundary(state: EngineState, i: int, now_s: float) -> None:
+def cross_boundary(state: EngineState, i: int, now_s: float) -> None:
+    """Between two steps: take in arrivals, start the batch that is due, form one ahead if asynchronous."""
     counts, times = state.counts, state.times
     receive(state, i, now_s)
     if counts[i, inst.FORMED] == counts[i, inst.STARTED]:

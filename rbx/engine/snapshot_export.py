@@ -39,15 +39,16 @@ def export_snapshot(
     prices = state.times[instance, : inst.PER_CROSS_S + 1]
     if not (np.array_equal(limits, profile.limits_row) and np.array_equal(prices, profile.coefficients_row)):
         raise EngineError(f"instance {instance} runs with other limits or step times than its profile")
-    requests = _requests(state, instance, engine.clock_s, true_lengths)
-    starts, steps = _in_flight(state, instance)
+    requests = request_rows(state, instance, engine.clock_s, true_lengths)
+    starts, steps = batches_in_flight(state, instance)
     counts = state.counts[instance]
     free, running = int(counts[inst.FREE_BLOCKS]), int(counts[inst.RUNNING])
     return InstanceSnapshot(version, engine.clock_s, profile, free, running, requests, starts, steps)
 
 
 @njit(cache=True)
-def _requests(state: EngineState, i: int, now_s: float, true_lengths: bool) -> Ints:
+def request_rows(state: EngineState, i: int, now_s: float, true_lengths: bool) -> Ints:
+    """``InstanceSnapshot.requests`` of instance ``i``, with every arrival up to ``now_s``."""
     receive(state, i, now_s)
     counts, slots = state.counts, state.slots
     running = counts[i, inst.RUNNING]
@@ -95,7 +96,8 @@ def _describe_running(state: EngineState, i: int, slot: int, row: Ints) -> None:
 
 
 @njit(cache=True)
-def _in_flight(state: EngineState, i: int) -> tuple[Floats, Ints]:
+def batches_in_flight(state: EngineState, i: int) -> tuple[Floats, Ints]:
+    """``InstanceSnapshot.step_start_s`` and ``steps`` of instance ``i``."""
     counts, times = state.counts, state.times
     stepping = counts[i, inst.STEPPING]
     ahead = counts[i, inst.FORMED] - counts[i, inst.STARTED]

@@ -172,6 +172,7 @@ class Shadow:
             self._ended_s.popleft()
         foreign = max(0, running + waiting - len(self._own) - len(self._ended_s))
         lines, starts, steps = self._lines(self._heard(now_s))
+        lines.correct(self._own)
         queued = sum(line.request != FOREIGN for line in lines.waiting)
         foreign_waiting = min(foreign, max(0, waiting - queued))
         foreign_running = min(foreign - foreign_waiting, self._profile.limits.max_num_seqs)
@@ -190,6 +191,7 @@ class Shadow:
         """``snapshot`` with the requests' names and what it had to make up; its age is 0."""
         stamp_s = self._stamp(now_s)
         if twin.strays(self._state, self._watched, self._seen):
+            self._newest_s = stamp_s  # a correction is an event of its own
             self._correct(self._heard(stamp_s))
         guess = twin.projection(self._state, self._watched, stamp_s, self._settings.token_delay_s)
         rows, slots, running, starts, steps = twin.described(guess, stamp_s)

@@ -18,10 +18,10 @@ from rbx.compiled import bare_njit, njit
 from rbx.engine import instance_columns as inst
 from rbx.engine import request_columns as req
 from rbx.engine import snapshot_columns as snap
-from rbx.engine.batch_replay import _cross_boundary, advance_all
+from rbx.engine.batch_replay import advance_all, cross_boundary
 from rbx.engine.delivery import end_step
 from rbx.engine.queues import enqueue_arrival, next_arrival_s, receive
-from rbx.engine.snapshot_export import _in_flight, _requests
+from rbx.engine.snapshot_export import batches_in_flight, request_rows
 from rbx.engine.snapshot_loading import empty_instance, enter_request, load
 from rbx.engine.state import EngineState, Floats, Ints
 
@@ -79,7 +79,7 @@ def follow(state: EngineState, watched: Bools, until_s: float) -> None:
                 due_s = next_arrival_s(state, 0)
             if due_s >= until_s:
                 return
-            _cross_boundary(state, 0, due_s)
+            cross_boundary(state, 0, due_s)
 
 
 @bare_njit
@@ -105,7 +105,7 @@ def see_token(
                 due_s = next_arrival_s(state, 0)
             if due_s == np.inf:
                 return False
-            _cross_boundary(state, 0, due_s)
+            cross_boundary(state, 0, due_s)
             if not counts[0, inst.STEPPING]:
                 return False
         elif _yields(state, slot):
@@ -161,10 +161,11 @@ def given_tokens(state: EngineState, slot: int) -> int:
 
 @bare_njit
 def strays(state: EngineState, watched: Bools, seen: Ints) -> bool:
-    """Whether a running request has been given more tokens than can still be on their way."""
+    """Whether a decoding request has been given more tokens than can still be on their way."""
     for k in range(state.counts[0, inst.RUNNING]):
         slot = state.running[0, k]
-        if watched[slot] and given_tokens(state, slot) - seen[slot] >= MAX_LAG_TOKENS:
+        prefilling = state.slots[slot, req.STATUS] == req.PREFILLING
+        if watched[slot] and not prefilling and given_tokens(state, slot) - seen[slot] >= MAX_LAG_TOKENS:
             return True
     return False
 
@@ -197,8 +198,8 @@ def described(state: EngineState, now_s: float) -> tuple[Ints, Ints, int, Floats
     Requests that are still on their way stand at the end of the queue.
     """
     receive(state, 0, np.inf)
-    rows = _requests(state, 0, now_s, False)
-    starts, steps = _in_flight(state, 0)
+    rows = request_rows(state, 0, now_s, False)
+    starts, steps = batches_in_flight(state, 0)
     running = state.counts[0, inst.RUNNING]
     slots = np.empty(len(rows), dtype=np.int64)
     slots[:running] = state.running[0, :running]
