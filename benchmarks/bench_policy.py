@@ -58,9 +58,10 @@ def _row(n_instances: int, rng: np.random.Generator) -> dict[str, object]:
     servers, asks = _servers(n_instances, rng), _asks(rng)
     shape, table, state = shape_of(servers), table_of(asks), state_of(servers)
     tpot_s, order, weights = np.full(n_instances, 0.02), np.arange(BATCH), np.array(WEIGHTS)
+    no_ttft_s = np.zeros(0)
 
     def ours() -> object:
-        return assign_batch(order, table, shape, tpot_s, weights, False, 0, state)
+        return assign_batch(order, table, shape, tpot_s, no_ttft_s, weights, False, 0, state)
 
     def plain() -> object:
         return assign(asks, copy.deepcopy(servers), tpot_s.tolist(), WEIGHTS, minmax=False)

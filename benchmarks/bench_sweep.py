@@ -11,8 +11,9 @@ import numpy as np
 
 from rbx.config.base import parse
 from rbx.config.experiment import Experiment
-from rbx.config.policy import RouteBalancePolicy, RoutedPolicy
+from rbx.config.policy import RouteBalancePolicy, RoutedPolicy, SinglePolicy
 from rbx.config.pool import Pool, load_pool
+from rbx.heads.bea.lengths import LengthRule
 from rbx.sweep.context import SweepContext
 from rbx.sweep.prompts import PromptTable
 from rbx.sweep.simulate import SimulatedCell
@@ -58,7 +59,13 @@ def _context(pool: Pool) -> SweepContext:
         "scheduler": {"decision_cost": cost},
         "policies": [{"kind": "passthrough"}],
     }
-    return SweepContext(parse(Experiment, experiment, where="benchmark"), pool, prompts, PriorTpot(pool))
+    return SweepContext(
+        parse(Experiment, experiment, where="benchmark"),
+        pool,
+        prompts,
+        PriorTpot(pool),
+        (LengthRule(),) * len(pool.models),
+    )
 
 
 def _cpu_s(call: Callable[[], object], times: int) -> float:
@@ -70,9 +77,7 @@ def _cpu_s(call: Callable[[], object], times: int) -> float:
     return statistics.median(taken)
 
 
-def _per_second(
-    context: SweepContext, policy: RouteBalancePolicy | RoutedPolicy, arriving: Arriving, times: int
-) -> float:
+def _per_second(context: SweepContext, policy: SinglePolicy, arriving: Arriving, times: int) -> float:
     def once() -> object:
         return SimulatedCell(context, policy, arriving, 0).run()
 
@@ -80,9 +85,7 @@ def _per_second(
     return len(arriving.prompt) / _cpu_s(once, times)
 
 
-def _peer(
-    context: SweepContext, policy: RouteBalancePolicy | RoutedPolicy, arriving: Arriving, ours: float
-) -> dict[str, object]:
+def _peer(context: SweepContext, policy: SinglePolicy, arriving: Arriving, ours: float) -> dict[str, object]:
     """The same cell with plain-Python decisions, which are written for RouteBalance alone."""
     if not isinstance(policy, RouteBalancePolicy):
         return {}
@@ -97,7 +100,7 @@ def rows() -> list[dict[str, object]]:
     routed = RoutedPolicy(router="passthrough", dispatch="shortest-queue")
     table: list[dict[str, object]] = []
     for rate_per_s in (12.0, 30.0, 120.0):
-        arriving = draw_workload(context.experiment.workload, REQUESTS, rate_per_s, 0)
+        arriving = draw_workload(context.experiment.workload, context.prompts.input_tokens, rate_per_s, 0)
         for name, policy in (("RouteBalance", fused), ("passthrough", routed)):
             path = f"simulator: cell of {REQUESTS} requests, {name}, λ = {rate_per_s:g}"
             ours = _per_second(context, policy, arriving, 3)

@@ -78,11 +78,41 @@ Arrivals = Annotated[
 ]
 
 
+class TtftTarget(StrictModel):
+    """A TTFT target per request: clip((base + slope·prompt tokens)·U(1 − jitter, 1 + jitter), low, high).
+
+    The defaults are those of BEAR's launch scripts: (155 + 0.035·tokens)·U(0.98, 1.02) within 150 to
+    1,120 ms (arXiv 2607.18253; its page prints 0.0035).
+    """
+
+    base_s: NonNegativeFloat = 0.155
+    per_prompt_token_s: NonNegativeFloat = 3.5e-5
+    jitter: Annotated[float, Field(ge=0, lt=1, strict=True)] = 0.02
+    low_s: PositiveFloat = 0.15
+    high_s: PositiveFloat = 1.12
+
+    @model_validator(mode="after")
+    def _ordered(self) -> TtftTarget:
+        if self.high_s < self.low_s:
+            raise ValueError("high_s lies below low_s")
+        return self
+
+
 class Slo(StrictModel):
-    """Targets that a request meets or misses; a missing one is not judged."""
+    """Targets that a request meets or misses; a missing one is not judged.
+
+    ``ttft_s`` is one target for all, ``ttft_target`` one that follows from the prompt.
+    """
 
     ttft_s: PositiveFloat | None = None
+    ttft_target: TtftTarget | None = None
     e2e_s: PositiveFloat | None = None
+
+    @model_validator(mode="after")
+    def _one_ttft(self) -> Slo:
+        if self.ttft_s is not None and self.ttft_target is not None:
+            raise ValueError("give either ttft_s or ttft_target")
+        return self
 
 
 class Budget(StrictModel):
@@ -168,22 +198,24 @@ class DecisionCost(StrictModel):
 
 
 class Telemetry(StrictModel):
-    """How the scheduler sees the pool: age of the newest snapshot is at most ``period_s``.
+    """How the scheduler sees the pool: the newest snapshot is ``delay_s`` to ``delay_s + period_s`` old.
 
-    0 reads every instance at each decision, as RouteBalance does; a positive period scrapes on a
-    clock and decides on what the last scrape showed.
+    A period of 0 reads every instance at each decision, as RouteBalance does; a positive one scrapes
+    on a clock and decides on what the last scrape showed. ``delay_s`` is how long a snapshot travels.
     """
 
     period_s: NonNegativeFloat = 0.0
+    delay_s: NonNegativeFloat = 0.0
 
 
 class SchedulerConfig(StrictModel):
-    """The runtime around a policy."""
+    """The runtime around a policy. ``ledger: false`` forgets what telemetry does not show (an ablation)."""
 
     batching: Batching = Batching()
     order: Literal["lpt", "fifo"] = "lpt"
     decision_cost: DecisionCost = DecisionCost()
     telemetry: Telemetry = Telemetry()
+    ledger: bool = True
     network_s: NonNegativeFloat = 0.001
 
 

@@ -11,12 +11,14 @@ import math
 from collections.abc import Iterator
 from typing import Annotated, Literal
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
-from rbx.config.base import NonNegativeFloat, StrictModel, Text
+from rbx.config.base import NonNegativeFloat, PositiveFloat, StrictModel, Text
 
 Dispatch = Literal["round-robin", "shortest-queue", "random"]
-LatencySource = Literal["xgboost", "prior"]
+LatencySource = Literal["xgboost", "prior", "bea"]
+TtftSource = Literal["bea", "prefill-throughput", "lps", "lps-engine"]
+Fallback = Literal["min-ttft", "sacrifice", "shed"]
 
 WEIGHT_LISTS: dict[str, tuple[tuple[float, float, float], ...]] = {
     # The first five are published with RouteBalance; the other eleven complete a spread of the
@@ -62,12 +64,61 @@ class RouteBalancePolicy(Single):
     latency: LatencySource = "xgboost"
 
     @property
+    def batched(self) -> bool:
+        """Always: the order within a batch is part of the algorithm."""
+        return True
+
+    @property
     def label(self) -> str:
         """``rb q0.80 l0.10 c0.10`` and what departs from the defaults."""
         q, latency, cost = self.weights
         extra = "" if self.quality == "raw" else f" {self.quality}"
         extra += "" if self.latency == "xgboost" else f" {self.latency}"
         return f"rb q{q:.2f} l{latency:.2f} c{cost:.2f}{extra}"
+
+
+class BearPolicy(Single):
+    """BEAR (arXiv 2607.18253) with one rule and one TTFT estimator; ``ttft: null`` leaves latency out.
+
+    ``cost_weight_per_usd`` is λ (5e-4 per micro-dollar in the paper), ``delta_per_s`` δ of the soft rule,
+    ``throughput_scale`` a correction of the prefill throughput of the estimators that use one. The last
+    three are for ablations: BEA with true lengths (simulated engines alone can offer that), without the
+    batches in flight, and with step times off by a factor; ``shuffled`` permutes the predictions.
+    """
+
+    kind: Literal["bear"] = "bear"
+    rule: Literal["hard", "soft"] = "hard"
+    ttft: TtftSource | None = "bea"
+    cost_weight_per_usd: NonNegativeFloat = 500.0
+    delta_per_s: NonNegativeFloat = 0.0
+    fallback: Fallback = "min-ttft"
+    throughput_scale: PositiveFloat = 1.0
+    true_lengths: bool = False
+    in_flight: bool = True
+    step_time_scale: PositiveFloat = 1.0
+    shuffled: bool = False
+    batched: bool = False
+
+    @property
+    def label(self) -> str:
+        """``bear``, ``hard/lps`` or ``latency-agnostic``, and what departs from the defaults."""
+        if self.ttft is None:
+            name = "latency-agnostic"
+        elif self.rule == "soft":
+            name = f"bear soft δ{self.delta_per_s:g}" + ("" if self.ttft == "bea" else f" {self.ttft}")
+        else:
+            name = "bear" if self.ttft == "bea" else f"hard/{self.ttft}"
+        extra = {
+            f"λ{self.cost_weight_per_usd:g}": self.cost_weight_per_usd != 500.0,
+            self.fallback: self.fallback != "min-ttft",
+            f"θ×{self.throughput_scale:g}": self.throughput_scale != 1.0,
+            "true lengths": self.true_lengths,
+            "no in-flight": not self.in_flight,
+            f"steps×{self.step_time_scale:g}": self.step_time_scale != 1.0,
+            "shuffled": self.shuffled,
+            "batched": self.batched,
+        }
+        return " ".join([name, *(words for words, departs in extra.items() if departs)])
 
 
 class RoutedPolicy(Single):
@@ -122,6 +173,62 @@ class RouteBalanceSpec(StrictModel):
                     total = sum(weights)
                     q, lat, cost = (weight / total for weight in weights)
                     yield RouteBalancePolicy(weights=(q, lat, cost), quality=quality, latency=latency)
+
+
+class BearSpec(StrictModel):
+    """``bear`` entries of an experiment; every list multiplies."""
+
+    kind: Literal["bear"]
+    rule: Literal["hard", "soft"] = "hard"
+    ttft: tuple[TtftSource, ...] = Field(("bea",), min_length=1)
+    cost_weight_per_usd: NonNegativeFloat = 500.0
+    delta_per_s: tuple[NonNegativeFloat, ...] = Field((0.0,), min_length=1)
+    fallback: tuple[Fallback, ...] = Field(("min-ttft",), min_length=1)
+    throughput_scale: tuple[PositiveFloat, ...] = Field((1.0,), min_length=1)
+    true_lengths: tuple[bool, ...] = Field((False,), min_length=1)
+    in_flight: tuple[bool, ...] = Field((True,), min_length=1)
+    step_time_scale: tuple[PositiveFloat, ...] = Field((1.0,), min_length=1)
+    shuffled: tuple[bool, ...] = Field((False,), min_length=1)
+    batched: bool = False
+
+    @model_validator(mode="after")
+    def _what_belongs_together(self) -> BearSpec:
+        if self.rule == "hard" and self.delta_per_s != (0.0,):
+            raise ValueError("delta_per_s belongs to rule: soft")
+        if self.rule == "soft" and self.fallback != ("min-ttft",):
+            raise ValueError("fallback belongs to rule: hard")
+        replayed = set(self.ttft) == {"bea"}
+        for name, default in (("true_lengths", False), ("in_flight", True), ("step_time_scale", 1.0)):
+            if getattr(self, name) != (default,) and not replayed:
+                raise ValueError(f"{name} belongs to ttft: [bea]")
+        return self
+
+    def expand(self, models: tuple[str, ...]) -> Iterator[BearPolicy]:
+        """Every combination."""
+        names = (
+            "ttft",
+            "delta_per_s",
+            "fallback",
+            "throughput_scale",
+            "true_lengths",
+            "in_flight",
+            "step_time_scale",
+            "shuffled",
+        )
+        shared = {"rule": self.rule, "cost_weight_per_usd": self.cost_weight_per_usd, "batched": self.batched}
+        for values in itertools.product(*(getattr(self, name) for name in names)):
+            yield BearPolicy(**shared, **dict(zip(names, values, strict=True)))
+
+
+class LatencyAgnosticSpec(StrictModel):
+    """The best quality for the money, wherever it queues: BEAR without its estimator."""
+
+    kind: Literal["latency-agnostic"]
+    cost_weight_per_usd: NonNegativeFloat = 500.0
+
+    def expand(self, models: tuple[str, ...]) -> Iterator[BearPolicy]:
+        """One policy."""
+        yield BearPolicy(rule="soft", ttft=None, cost_weight_per_usd=self.cost_weight_per_usd)
 
 
 class _RoutedSpec(StrictModel):
@@ -195,7 +302,8 @@ class MixSpec(_RoutedSpec):
             yield RoutedPolicy(router="mix", dispatch=dispatch, shares=self.shares, batched=batched)
 
 
-SinglePolicy = Annotated[RouteBalancePolicy | RoutedPolicy, Field(discriminator="kind")]
+SinglePolicy = RouteBalancePolicy | BearPolicy | RoutedPolicy
 PolicySpec = Annotated[
-    RouteBalanceSpec | PassthroughSpec | AlwaysSpec | RandomSpec | MixSpec, Field(discriminator="kind")
+    RouteBalanceSpec | BearSpec | LatencyAgnosticSpec | PassthroughSpec | AlwaysSpec | RandomSpec | MixSpec,
+    Field(discriminator="kind"),
 ]

@@ -4,28 +4,42 @@ from __future__ import annotations
 
 import numpy as np
 
-from rbx.config.policy import RouteBalancePolicy, RoutedPolicy
+from rbx.config.policy import BearPolicy, RouteBalancePolicy, RoutedPolicy, SinglePolicy
 from rbx.errors import ConfigError
 from rbx.policy.base import Policy
-from rbx.policy.pool_state import PoolShape
+from rbx.policy.bear.router import Bear
 from rbx.policy.routebalance import RouteBalance, TpotPredictor
 from rbx.policy.routed import Routed
 from rbx.policy.routers import ANY_MODEL, Fixed, PromptBlindMix, Router
+from rbx.policy.ttft.build import LatencyModel
+from rbx.policy.ttft.estimator import TtftEstimator
+from rbx.policy.ttft.shuffled import Shuffled
 
 
 def build_policy(
-    config: RouteBalancePolicy | RoutedPolicy,
-    shape: PoolShape,
+    config: SinglePolicy,
     models: tuple[str, ...],
     tpot: TpotPredictor,
+    latency: LatencyModel,
     rng: np.random.Generator,
 ) -> Policy:
     """One policy object; ``rng`` is its own and drives nothing else."""
+    shape = latency.shape
     if isinstance(config, RouteBalancePolicy):
-        return RouteBalance(config, shape, tpot)
+        ttft = latency.estimator("bea") if config.latency == "bea" else None
+        return RouteBalance(config, shape, tpot, ttft)
+    if isinstance(config, BearPolicy):
+        return Bear(config, shape, _estimator(config, latency, rng))
     router_rng, dispatch_rng = rng.spawn(2)
     router = _build_router(config, models, router_rng)
     return Routed(router, config.dispatch, shape, len(models), dispatch_rng)
+
+
+def _estimator(config: BearPolicy, latency: LatencyModel, rng: np.random.Generator) -> TtftEstimator | None:
+    if config.ttft is None:
+        return None
+    estimator = latency.estimator(config.ttft, config)
+    return Shuffled(estimator, rng) if config.shuffled else estimator
 
 
 def _build_router(config: RoutedPolicy, models: tuple[str, ...], rng: np.random.Generator) -> Router:

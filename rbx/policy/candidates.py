@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rbx.compiled import njit
 from rbx.policy.pool_state import PoolShape, PoolState
@@ -12,6 +13,21 @@ from rbx.policy.pool_state import PoolShape, PoolState
 def can_hold(alive: bool, input_tokens: int, max_model_len: int) -> bool:
     """Alive, and the context leaves room for at least one output token."""
     return alive and input_tokens + 1 <= max_model_len
+
+
+def possible(input_tokens: int, shape: PoolShape, state: PoolState) -> NDArray[np.bool_]:
+    """``can_hold`` of every instance, (I,)."""
+    return np.asarray(state.alive & (input_tokens + 1 <= shape.max_model_len))
+
+
+def affordable(
+    candidates: NDArray[np.bool_], cost_usd: NDArray[np.float64], budget_usd: float
+) -> NDArray[np.bool_]:
+    """Candidates within budget; if there are none, the cheapest of them (docs/decisions.md)."""
+    within = candidates & (cost_usd <= budget_usd)
+    if within.any() or not candidates.any():
+        return np.asarray(within)
+    return np.asarray(candidates & (cost_usd == cost_usd[candidates].min()))
 
 
 @njit(cache=True, inline="always")

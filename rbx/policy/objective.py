@@ -5,6 +5,7 @@ Per request, over its own feasible candidates i::
     S_i = w_q·Q_i + w_l·(1 − T_i / max T) + w_c·(1 − C_i / max C)
     T_i = tpot_i·L                 while a decode slot is free (running < max_num_seqs, none waiting)
         = tpot_i·(d_i / b_i + L)   otherwise; d pending decode tokens, b running sequences
+        = ttft_i + tpot_i·L        where an estimator gives the time before the first token
     C_i = input·price_in + L·price_out
 
 with L the length predicted for the candidate's model, capped by ``max_tokens``. Ties go to the
@@ -31,10 +32,11 @@ class Terms(NamedTuple):
     """Per instance, for the request at hand: T, C, Q, and whether its prompt fits; arrays (I,).
 
     ``queued_tokens`` is d/b where no decode slot is free, else 0; it depends on the state alone and
-    is kept up to date as requests are booked.
+    is kept up to date as requests are booked. Where an estimator gives ``ttft_s``, it is 0.
     """
 
     queued_tokens: Floats
+    ttft_s: Floats
     latency_s: Floats
     cost_usd: Floats
     quality: Floats
@@ -60,11 +62,11 @@ def _price(
     model, price_in, price_out = shape.model, shape.price_in_usd, shape.price_out_usd
     max_model_len, alive = shape.max_model_len, state.alive
     length_of, quality_of = table.length_tokens[row], table.quality[row]
-    queued, latency_s, cost, quality, possible = terms
+    queued, ttft_s, latency_s, cost, quality, possible = terms
     for i in range(len(tpot_s)):
         length = min(length_of[model[i]], max_tokens)
         possible[i] = can_hold(alive[i], tokens_in, max_model_len[i])
-        latency_s[i] = tpot_s[i] * (queued[i] + length)
+        latency_s[i] = ttft_s[i] + tpot_s[i] * (queued[i] + length)
         cost[i] = tokens_in * price_in[i] + length * price_out[i]
         quality[i] = quality_of[model[i]]
 
@@ -74,7 +76,7 @@ def _highest_score(
     terms: Terms, budget_usd: float, weights: Floats, minmax_quality: bool, state: PoolState
 ) -> int:
     """Argmax of Eq. 1 over the possible candidates within budget; −1 when there is none."""
-    _, latency_s, cost, quality, possible = terms
+    _, _, latency_s, cost, quality, possible = terms
     max_latency, max_cost = 0.0, 0.0
     low, high = np.inf, -np.inf
     for i in range(len(quality)):
@@ -122,6 +124,7 @@ def assign_batch(
     table: RequestTable,
     shape: PoolShape,
     tpot_s: Floats,
+    ttft_s: Floats,
     weights: Floats,
     minmax_quality: bool,
     sequence: int,
@@ -129,14 +132,21 @@ def assign_batch(
 ) -> tuple[Ints, Ints, Floats, Floats]:
     """Algorithm 1 over rows ``requests`` of ``table`` in the order given; updates ``state``.
 
-    Weights are (quality, latency, cost). Returns instance (−1: nobody can hold the prompt), cap on
+    Weights are (quality, latency, cost). ``ttft_s`` (I,) takes the place of the queueing term; empty, it
+    does not. Returns instance (−1: nobody can hold the prompt), cap on
     the output, predicted length and predicted latency of each request, all (B,).
     """
     n, n_instances = len(requests), len(shape.model)
-    scratch = np.zeros((4, n_instances))
-    terms = Terms(scratch[0], scratch[1], scratch[2], scratch[3], np.zeros(n_instances, dtype=np.bool_))
+    scratch = np.zeros((5, n_instances))
+    queues = len(ttft_s) == 0
+    terms = Terms(
+        scratch[0], scratch[1], scratch[2], scratch[3], scratch[4], np.zeros(n_instances, dtype=np.bool_)
+    )
     for i in range(n_instances):
-        terms.queued_tokens[i] = _queued_tokens(i, shape, state)
+        if queues:
+            terms.queued_tokens[i] = _queued_tokens(i, shape, state)
+        else:
+            terms.ttft_s[i] = ttft_s[i]
     instance, cap = np.full(n, -1), np.zeros(n, dtype=np.int64)
     length, latency_s = np.zeros(n), np.full(n, np.nan)
     for position in range(n):
@@ -153,5 +163,6 @@ def assign_batch(
         length[position] = min(table.length_tokens[row, shape.model[best]], float(table.max_tokens[row]))
         latency_s[position] = terms.latency_s[best]
         book(best, tokens_in, length[position], sequence + position, shape, state)
-        terms.queued_tokens[best] = _queued_tokens(best, shape, state)
+        if queues:
+            terms.queued_tokens[best] = _queued_tokens(best, shape, state)
     return instance, cap, length, latency_s

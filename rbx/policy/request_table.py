@@ -20,8 +20,9 @@ Floats = NDArray[np.float64]
 class RequestTable(NamedTuple):
     """Columns of N requests; M models in the order of the pool. A tuple, so that kernels take it whole.
 
-    ``input_tokens``, ``max_tokens`` (N,); ``budget_usd`` (N,), infinite where there is none;
-    ``quality`` and ``length_tokens`` (N, M): predictions. Predicted lengths are at least one token.
+    ``input_tokens``, ``max_tokens`` (N,); ``budget_usd`` and ``ttft_target_s``, from arrival (N,), infinite
+    where there is none; ``quality`` and ``length_tokens`` (N, M): predictions. Predicted lengths are at
+    least one token.
     """
 
     input_tokens: Ints
@@ -29,6 +30,7 @@ class RequestTable(NamedTuple):
     budget_usd: Floats
     quality: Floats
     length_tokens: Floats
+    ttft_target_s: Floats
 
     def checked(self) -> RequestTable:
         """Itself; raises ``ConfigError`` on what would poison every later decision."""
@@ -41,4 +43,6 @@ class RequestTable(NamedTuple):
             raise ConfigError("request table: input_tokens or max_tokens below 1")
         if np.isnan(self.budget_usd).any():
             raise ConfigError("request table: a budget is NaN; no budget is infinity")
+        if not (self.ttft_target_s > 0).all():
+            raise ConfigError("request table: a TTFT target is not above 0; no target is infinity")
         return self

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from rbx.config.policy import Dispatch
-from rbx.engine.telemetry import PoolTelemetry
-from rbx.policy.base import Assignment, Ints
+from rbx.policy.base import Assignment, Ints, Needs
 from rbx.policy.dispatch import DISPATCH_CODES, dispatch_batch
 from rbx.policy.pool_state import PoolShape, PoolState
 from rbx.policy.request_table import RequestTable
 from rbx.policy.routers import Router
+from rbx.policy.view import PoolView, Served
 
 
 class Routed:
@@ -25,7 +25,7 @@ class Routed:
         rng: np.random.Generator,
     ) -> None:
         """``rng`` drives the random dispatcher and nothing else."""
-        self.needs_predictions = router.needs_predictions
+        self.needs = Needs(predictions=router.needs_predictions)
         self._router = router
         self._code = DISPATCH_CODES[dispatcher]
         self._shape = shape
@@ -33,9 +33,7 @@ class Routed:
         self._turn = np.zeros(n_models + 1, dtype=np.int64)
         self._sequence = 0
 
-    def assign(
-        self, requests: Ints, table: RequestTable, telemetry: PoolTelemetry, state: PoolState
-    ) -> Assignment:
+    def assign(self, requests: Ints, table: RequestTable, view: PoolView, state: PoolState) -> Assignment:
         """See ``Policy.assign``."""
         n = len(requests)
         instance, cap, length = dispatch_batch(
@@ -51,4 +49,7 @@ class Routed:
         )
         self._sequence += n
         quality = np.where(instance >= 0, table.quality[requests, self._shape.model[instance]], np.nan)
-        return Assignment(instance, cap, quality, length, np.full(n, np.nan))
+        return Assignment.without_ttft(instance, cap, quality, length, np.full(n, np.nan))
+
+    def learn(self, served: Served) -> None:
+        """Nothing: the decision looks at the present alone."""

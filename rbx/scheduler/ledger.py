@@ -7,16 +7,26 @@ them. Without the ledger two quick batches book the same free slot twice (herdin
 from __future__ import annotations
 
 from collections import deque
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from rbx.engine import snapshot_columns as snap
 from rbx.engine.telemetry import PoolTelemetry
+from rbx.heads.bea.unseen import NOTHING_UNSEEN, UnseenRequests
+from rbx.policy.base import Assignment
 from rbx.policy.candidates import book
 from rbx.policy.pool_state import PoolShape, PoolState
 
 Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
+
+
+class _Entry(NamedTuple):
+    enters_s: float
+    input_tokens: int
+    max_tokens: int
+    length_tokens: float
 
 
 class Ledger:
@@ -25,16 +35,15 @@ class Ledger:
     def __init__(self, shape: PoolShape) -> None:
         """An empty ledger for the instances of ``shape``."""
         self._shape = shape
-        self._unseen: list[deque[tuple[int, float]]] = [deque() for _ in range(shape.n_instances)]
+        self._unseen: list[deque[_Entry]] = [deque() for _ in range(shape.n_instances)]
         self._dispatched = np.zeros(shape.n_instances, dtype=np.int64)
 
-    def add(self, instance: Ints, input_tokens: Ints, length_tokens: Floats) -> None:
-        """Note dispatches; entries with a negative instance are skipped."""
-        for i, tokens_in, length in zip(
-            instance.tolist(), input_tokens.tolist(), length_tokens.tolist(), strict=True
-        ):
+    def add(self, assignment: Assignment, input_tokens: Ints, enters_s: float) -> None:
+        """Note dispatches that reach their instance at ``enters_s``; the unplaced ones are skipped."""
+        columns = (assignment.instance, input_tokens, assignment.max_tokens, assignment.length_tokens)
+        for i, tokens_in, cap, length in zip(*(column.tolist() for column in columns), strict=True):
             if i >= 0:
-                self._unseen[i].append((tokens_in, length))
+                self._unseen[i].append(_Entry(enters_s, tokens_in, cap, length))
                 self._dispatched[i] += 1
 
     def apply(self, telemetry: PoolTelemetry, state: PoolState) -> None:
@@ -45,5 +54,17 @@ class Ledger:
             unseen = max(int(self._dispatched[i] - telemetry.received[i]), 0)
             for _ in range(len(entries) - unseen):
                 entries.popleft()
-            for tokens_in, length in entries:
-                book(i, tokens_in, length, int(state.last_used[i]), self._shape, state)
+            for entry in entries:
+                book(i, entry.input_tokens, entry.length_tokens, int(state.last_used[i]), self._shape, state)
+
+    def unseen(self) -> tuple[UnseenRequests, ...]:
+        """What the snapshot last applied does not show, instance by instance."""
+        return tuple(_requests(entries) if entries else NOTHING_UNSEEN for entries in self._unseen)
+
+
+def _requests(entries: deque[_Entry]) -> UnseenRequests:
+    rows = np.zeros((len(entries), snap.N_REQUEST), dtype=np.int64)
+    for row, entry in zip(rows, entries, strict=True):
+        row[snap.PROMPT], row[snap.CAP] = entry.input_tokens, entry.max_tokens
+        row[snap.PREDICTED] = max(1, round(entry.length_tokens))
+    return UnseenRequests(np.array([entry.enters_s for entry in entries]), rows)

@@ -6,6 +6,9 @@ object in the same three steps::
     runtime.submit(request, now)              a request arrives
     batch = runtime.close(runtime.closes_s()) a batch is due; its prompts are encoded until ready_s
     decision = runtime.decide(batch, telemetry, batch.ready_s)
+    runtime.learn(served)                     answers have ended
+
+The decision and the note of what it dispatched are one call: no other decision falls in between.
 """
 
 from __future__ import annotations
@@ -16,10 +19,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rbx.config.experiment import Batching, SchedulerConfig
+from rbx.engine.instance_snapshot import InstanceSnapshot
 from rbx.engine.telemetry import PoolTelemetry
-from rbx.policy.base import Assignment, Policy
+from rbx.policy.base import Assignment, Needs, Policy
 from rbx.policy.pool_state import PoolShape, PoolState
 from rbx.policy.request_table import RequestTable
+from rbx.policy.view import PoolView, Served
 from rbx.scheduler.batching import BatchFormer
 from rbx.scheduler.decision_cost import DecisionTimes
 from rbx.scheduler.ledger import Ledger
@@ -67,12 +72,19 @@ class SchedulerRuntime:
         self._policy = policy
         self._table = table
         self._times = times
-        self._lpt = config.order == "lpt" and policy.needs_predictions
+        self._lpt = config.order == "lpt" and policy.needs.predictions
+        self._network_s = config.network_s
         on_arrival = Batching(mode="fixed", max_size=1, window_s=0.0)
         self._former = BatchFormer(config.batching if batched else on_arrival)
-        self._ledger = Ledger(shape)
+        self._ledger = Ledger(shape) if config.ledger else None
+        self._nothing = Ledger(shape).unseen()
         self._state = PoolState.idle(shape.n_instances)
         self._batches = 0
+
+    @property
+    def needs(self) -> Needs:
+        """What the policy must be shown."""
+        return self._policy.needs
 
     def submit(self, request: int, now_s: float) -> None:
         """Row ``request`` of the table arrives."""
@@ -86,24 +98,47 @@ class SchedulerRuntime:
         """Take the due batch; nothing else closes until its decision is out."""
         requests, arrived_s = self._former.take()
         encode_s = 0.0
-        if self._policy.needs_predictions:
+        if self._policy.needs.predictions:
             encode_s = self._times.encode_s(self._table.input_tokens[requests])
         self._former.hold_until(np.inf)
         batch = ClosedBatch(self._batches, requests, arrived_s, now_s, now_s + encode_s)
         self._batches += 1
         return batch
 
-    def decide(self, batch: ClosedBatch, telemetry: PoolTelemetry, now_s: float) -> Decision:
-        """Assign a closed batch on the newest snapshot; longest predicted output first (LPT)."""
+    def decide(
+        self,
+        batch: ClosedBatch,
+        telemetry: PoolTelemetry,
+        now_s: float,
+        snapshots: tuple[InstanceSnapshot, ...] = (),
+    ) -> Decision:
+        """Assign a closed batch on the newest telemetry; longest predicted output first (LPT).
+
+        ``snapshots`` are of the same moment as ``telemetry`` and asked for by ``needs`` alone.
+        """
         self._state.show(telemetry)
-        self._ledger.apply(telemetry, self._state)
+        unseen = self._nothing
+        if self._ledger is not None:
+            self._ledger.apply(telemetry, self._state)
+            unseen = self._ledger.unseen() if self.needs.snapshots else unseen
         self._former.observe(float(np.mean(self._state.waiting > 0)))
-        requests = batch.requests
-        if self._lpt and len(requests) > 1:
-            longest = self._table.length_tokens[requests].max(axis=1)
-            requests = requests[np.argsort(-longest, kind="stable")]
-        assignment = self._policy.assign(requests, self._table, telemetry, self._state)
-        self._ledger.add(assignment.instance, self._table.input_tokens[requests], assignment.length_tokens)
+        order = np.arange(len(batch.requests))
+        if self._lpt and len(order) > 1:
+            longest = self._table.length_tokens[batch.requests].max(axis=1)
+            order = np.argsort(-longest, kind="stable")
+        requests = batch.requests[order]
         decided_s = now_s + self._times.score_s(len(requests))
+        enters_s = decided_s + self._network_s
+        view = PoolView(
+            now_s, enters_s, self._network_s, batch.arrived_s[order], telemetry, snapshots, unseen
+        )
+        assignment = self._policy.assign(requests, self._table, view, self._state)
+        if self._ledger is not None:
+            self._ledger.add(assignment, self._table.input_tokens[requests], enters_s)
         self._former.hold_until(decided_s)
         return Decision(batch, requests, assignment, decided_s, now_s - telemetry.stamp_s)
+
+    def learn(self, served: Served) -> None:
+        """Tell the policy how earlier requests fared, if it asks."""
+        if self.needs.served:
+            self._policy.learn(served)

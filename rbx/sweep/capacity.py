@@ -87,5 +87,5 @@ def _arrivals_and_completions(
 ) -> tuple[Floats, Floats]:
     changes = {"n_requests": None, "duration_s": window_s, "arrivals": PoissonArrivals(), "budget": None}
     workload = context.experiment.workload.model_copy(update=changes)
-    arriving = draw_workload(workload, len(context.prompts), rate_per_s, seed)
+    arriving = draw_workload(workload, context.prompts.input_tokens, rate_per_s, seed)
     return arriving.scheduled_s, SimulatedCell(context, _REFERENCE, arriving, seed).run().done_s

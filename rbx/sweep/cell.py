@@ -21,7 +21,8 @@ _POLICY: TypeAdapter[Any] = TypeAdapter(SinglePolicy)
 
 def run_cell(context: SweepContext, cell: CellSpec, store: SweepStore) -> None:
     """Simulate, score and write one cell; raises ``StoreError`` if its counts do not add up."""
-    arriving = draw_workload(context.experiment.workload, len(context.prompts), cell.rate_per_s, cell.seed)
+    workload, tokens = context.experiment.workload, context.prompts.input_tokens
+    arriving = draw_workload(workload, tokens, cell.rate_per_s, cell.seed)
     if arriving.hash != cell.workload_hash:
         raise StoreError(f"cell {cell.cell_id}: the workload differs from the planned one")
     outcome = SimulatedCell(context, _POLICY.validate_python(cell.policy), arriving, cell.seed).run()

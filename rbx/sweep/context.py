@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 from rbx.config.experiment import Experiment
 from rbx.config.pool import Pool
+from rbx.engine.instance_profile import InstanceProfile
 from rbx.errors import ConfigError
+from rbx.heads.bea.lengths import LengthRule
+from rbx.heads.lps import Traffic
 from rbx.policy.pool_state import PoolShape
 from rbx.policy.routebalance import TpotPredictor
+from rbx.policy.ttft.build import LatencyModel
 from rbx.scheduler.decision_cost import DecisionTimes
 from rbx.sweep.prompts import PromptTable
 
@@ -21,11 +26,28 @@ class SweepContext:
     pool: Pool
     prompts: PromptTable
     tpot: TpotPredictor
+    lengths: tuple[LengthRule, ...]  # one a model
 
     @property
     def shape(self) -> PoolShape:
         """The pool's instances as arrays."""
         return PoolShape.of(self.pool)
+
+    @cached_property
+    def latency(self) -> LatencyModel:
+        """What policies know of the pool's latency; the traffic is that of the predictions."""
+        instances = self.pool.instances
+        lengths = self.prompts.length_tokens
+        mean = lengths.mean(axis=0)
+        spread = lengths.var(axis=0) / mean**2
+        prompt_tokens = float(self.prompts.input_tokens.mean())
+        traffic = [Traffic(prompt_tokens, float(m), float(v)) for m, v in zip(mean, spread, strict=True)]
+        return LatencyModel(
+            shape=self.shape,
+            profiles=tuple(InstanceProfile.of(instance.tier) for instance in instances),
+            traffic=tuple(traffic[instance.model_index] for instance in instances),
+            lengths=self.lengths,
+        )
 
     @property
     def times(self) -> DecisionTimes:

@@ -17,6 +17,7 @@ from rbx.heads.bundle import Bundle
 from rbx.policy.pool_state import PoolShape, PoolState
 from rbx.policy.request_table import RequestTable
 from rbx.policy.routebalance import RouteBalance
+from rbx.policy.view import PoolView
 
 _WORDS = (8, 32, 64, 128, 240)
 _BATCHES = (1, 4, 16, 32)
@@ -83,6 +84,7 @@ def _time_scoring(bundle: Bundle, pool: Pool, size: int, repeats: int) -> Sample
     telemetry = PoolTelemetry(
         np.zeros(n), load, zeros, zeros, load * 200, load * 300, zeros + 500, zeros + 1000, zeros
     )
+    view = PoolView(0.0, 0.0, 0.0, np.zeros(size), telemetry)
     weights = (1 / 3, 1 / 3, 1 / 3)
     policy = RouteBalance(RouteBalancePolicy(weights=weights), shape, bundle.tpot)
     columns = [bundle.models.index(model) for model in pool.models]
@@ -95,10 +97,11 @@ def _time_scoring(bundle: Bundle, pool: Pool, size: int, repeats: int) -> Sample
             budget_usd=np.full(size, np.inf),
             quality=predicted.quality[:, columns],
             length_tokens=predicted.length_tokens[:, columns],
+            ttft_target_s=np.full(size, np.inf),
         )
         state = PoolState.idle(n)
         state.show(telemetry)
-        policy.assign(np.arange(size), table, telemetry, state)
+        policy.assign(np.arange(size), table, view, state)
 
     return Sample("score", size, _median_s(decide, repeats), repeats)
 

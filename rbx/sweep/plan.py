@@ -8,7 +8,7 @@ from typing import Any
 import rbx
 from rbx.config.base import Loaded, digest
 from rbx.config.experiment import DecisionCost, Experiment
-from rbx.config.policy import RouteBalancePolicy, RoutedPolicy
+from rbx.config.policy import SinglePolicy
 from rbx.config.pool import Pool, load_pool
 from rbx.errors import ConfigError
 from rbx.grid.schema import GridView
@@ -17,7 +17,7 @@ from rbx.heads.bundle import Bundle
 from rbx.scheduler.batching import largest_batch
 from rbx.sweep.capacity import Capacity, measure_capacity
 from rbx.sweep.context import SweepContext
-from rbx.sweep.prediction import predict_prompts
+from rbx.sweep.prediction import length_rules, predict_prompts
 from rbx.sweep.prompts import Coverage, build_prompt_table, coverage, usable_rows
 from rbx.sweep.store import CellSpec
 from rbx.sweep.workload import draw_workload
@@ -45,7 +45,8 @@ def make_plan(loaded: Loaded[Experiment]) -> Plan:
     bundle.check_pool(pool)
     rows = usable_rows(view, experiment.workload.split, pool.models)
     prompts = build_prompt_table(view, rows, pool.models, predict_prompts(bundle, view, rows))
-    context = SweepContext(_with_encoder_cost(experiment, bundle), pool, prompts, bundle.tpot)
+    lengths = length_rules(bundle, pool.models)
+    context = SweepContext(_with_encoder_cost(experiment, bundle), pool, prompts, bundle.tpot, lengths)
     capacity = measure_capacity(context, seed=0) if experiment.workload.loads else None
     cells = _cells(context, _identity(view, bundle, pool, context.experiment), capacity)
     kept = coverage(view, experiment.workload.split, prompts)
@@ -66,9 +67,7 @@ def _with_encoder_cost(experiment: Experiment, bundle: Bundle) -> Experiment:
     return experiment.model_copy(update={"scheduler": scheduler})
 
 
-def expand_policies(
-    experiment: Experiment, models: tuple[str, ...]
-) -> tuple[RouteBalancePolicy | RoutedPolicy, ...]:
+def expand_policies(experiment: Experiment, models: tuple[str, ...]) -> tuple[SinglePolicy, ...]:
     """Single policies in the order of the file; one asked for twice is kept once."""
     try:
         expanded = [policy for spec in experiment.policies for policy in spec.expand(models)]
@@ -111,7 +110,7 @@ def _cells(
     cells = []
     for rate_per_s, load in rates:
         for seed in workload.seeds:
-            arriving = draw_workload(workload, len(context.prompts), rate_per_s, seed)
+            arriving = draw_workload(workload, context.prompts.input_tokens, rate_per_s, seed)
             for policy in policies:
                 described = policy.model_dump(mode="json")
                 key = {**identity, "policy": described, "workload": arriving.hash, "seed": seed}

@@ -1,10 +1,11 @@
-"""Predictions for the prompts of a sweep, none of them made from the prompt's own labels."""
+"""What a sweep predicts of its prompts, nothing of it made from the prompt's own labels."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from rbx.grid.schema import GridView
+from rbx.heads.bea.lengths import LengthRule
 from rbx.heads.bundle import Bundle
 from rbx.heads.predictions import Predictions
 from rbx.policy.request_table import Ints
@@ -30,3 +31,8 @@ def predict_prompts(bundle: Bundle, view: GridView, rows: Ints) -> Predictions:
         length_tokens=np.concatenate([fresh.length_tokens, left_out.length_tokens])[back],
         length_histogram=np.concatenate([fresh.length_histogram, left_out.length_histogram])[back],
     )
+
+
+def length_rules(bundle: Bundle, models: tuple[str, ...]) -> tuple[LengthRule, ...]:
+    """How BEA guesses the length of running answers, one rule for each of ``models``."""
+    return tuple(LengthRule() for _ in models)

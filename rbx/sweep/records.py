@@ -34,6 +34,9 @@ RECORDS = pa.schema(
         ("predicted_quality", pa.float32()),
         ("predicted_length_tokens", pa.float32()),
         ("predicted_latency_s", pa.float32()),
+        ("predicted_ttft_s", pa.float32()),  # from scheduled_s, of the chosen instance
+        ("ttft_target_s", pa.float64()),
+        ("on_time_candidates", pa.int32()),  # predicted to meet the target; null if nobody asked
         ("quality", pa.float64()),  # null with a status; zero is a score
         ("quality_source", _TEXT),  # lookup | judged
         ("quality_status", _TEXT),  # ok | missing | truncated
@@ -46,7 +49,7 @@ RECORDS = pa.schema(
         ("score_s", pa.float32()),
         ("batch_id", pa.int32()),
         ("batch_size", pa.int32()),
-        ("decision_mode", _TEXT),  # policy | fallback
+        ("decision_mode", _TEXT),  # policy | fallback | shed
         ("config_version", pa.int32()),
         ("telemetry_age_s", pa.float32()),
         ("preemptions", pa.int32()),

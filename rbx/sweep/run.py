@@ -15,6 +15,7 @@ from rbx.heads.bundle import Bundle
 from rbx.sweep.context import SweepContext
 from rbx.sweep.executor import Done, StopRequest, run_here, run_in_processes
 from rbx.sweep.plan import Plan
+from rbx.sweep.prediction import length_rules
 from rbx.sweep.prompts import load_prompt_table, save_prompt_table
 from rbx.sweep.provenance import provenance
 from rbx.sweep.store import CellSpec, SweepStore, sha256_of
@@ -89,4 +90,5 @@ def load_context(folder: Path) -> SweepContext:
     bundle = Bundle.load(experiment.bundle)
     if pool.digest != manifest["pool"]["digest"] or bundle.digest != manifest["bundle"]["digest"]:
         raise StoreError(f"{folder}: the pool or the bundle changed since the sweep was planned")
-    return SweepContext(experiment, pool, load_prompt_table(folder, pool.models), bundle.tpot)
+    lengths = length_rules(bundle, pool.models)
+    return SweepContext(experiment, pool, load_prompt_table(folder, pool.models), bundle.tpot, lengths)

@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from rbx.policy.base import MODES
 from rbx.sweep.context import SweepContext
 from rbx.sweep.records import RECORDS
 from rbx.sweep.simulate import Outcome
@@ -55,6 +56,9 @@ def simulated_records(cell_id: str, context: SweepContext, arriving: Arriving, o
         "predicted_quality": _where(placed, outcome.predicted_quality),
         "predicted_length_tokens": _where(placed, outcome.predicted_length_tokens),
         "predicted_latency_s": _where(np.isfinite(outcome.predicted_latency_s), outcome.predicted_latency_s),
+        "predicted_ttft_s": _where(np.isfinite(outcome.predicted_ttft_s), outcome.predicted_ttft_s),
+        "ttft_target_s": _where(np.isfinite(arriving.ttft_target_s), arriving.ttft_target_s),
+        "on_time_candidates": pa.array(outcome.on_time, mask=outcome.on_time < 0),
         "quality": _where(scored, label),
         "quality_source": _text(["lookup"], np.zeros(n, dtype=np.int64)),
         "quality_status": _text(["ok", "truncated", "missing"], np.where(scored, 0, np.where(cut, 1, 2))),
@@ -67,7 +71,7 @@ def simulated_records(cell_id: str, context: SweepContext, arriving: Arriving, o
         "score_s": outcome.score_s,
         "batch_id": outcome.batch_id,
         "batch_size": outcome.batch_size,
-        "decision_mode": _text(["policy"], np.zeros(n, dtype=np.int64)),
+        "decision_mode": _text(list(MODES), outcome.mode),
         "config_version": np.ones(n),
         "telemetry_age_s": _where(placed, outcome.telemetry_age_s),
         "preemptions": outcome.preemptions,
@@ -98,12 +102,11 @@ def _slo_met(
     context: SweepContext, arriving: Arriving, outcome: Outcome, placed: NDArray[np.bool_]
 ) -> pa.Array:
     slo = context.experiment.workload.slo
-    if slo.ttft_s is None and slo.e2e_s is None:
+    if not np.isfinite(arriving.ttft_target_s).any() and slo.e2e_s is None:
         return pa.nulls(len(placed), pa.bool_())
     met = placed.copy()
     # NaN times of unplaced requests compare false, and they have not met anything anyway.
-    if slo.ttft_s is not None:
-        met &= outcome.first_token_s - arriving.scheduled_s <= slo.ttft_s
+    met &= outcome.first_token_s - arriving.scheduled_s <= arriving.ttft_target_s
     if slo.e2e_s is not None:
         met &= outcome.done_s - arriving.scheduled_s <= slo.e2e_s
     return pa.array(met)

@@ -7,11 +7,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from rbx.config.policy import RouteBalancePolicy, RoutedPolicy
+from rbx.config.policy import BearPolicy, SinglePolicy
+from rbx.engine.instance_snapshot import InstanceSnapshot
 from rbx.engine.simulator import EngineSim
+from rbx.engine.snapshot_export import export_snapshot
 from rbx.engine.telemetry import PoolTelemetry
 from rbx.policy.build import build_policy
 from rbx.policy.request_table import RequestTable
+from rbx.policy.view import Served
 from rbx.scheduler.runtime import Decision, SchedulerRuntime
 from rbx.sweep.context import SweepContext
 from rbx.sweep.workload import POLICY_STREAM, Arriving, stream
@@ -38,6 +41,9 @@ class Outcome:
     predicted_quality: Floats
     predicted_length_tokens: Floats
     predicted_latency_s: Floats
+    predicted_ttft_s: Floats  # from arrival
+    on_time: Ints  # candidates predicted to meet the target; −1: nobody asked
+    mode: Ints  # of ``rbx.policy.base.MODES``
     batch_wait_s: Floats
     encode_s: Floats
     score_s: Floats
@@ -59,36 +65,41 @@ def request_table(context: SweepContext, arriving: Arriving) -> RequestTable:
         budget_usd=arriving.budget_usd,
         quality=np.ascontiguousarray(prompts.quality[rows]),
         length_tokens=np.ascontiguousarray(prompts.length_tokens[rows]),
+        ttft_target_s=arriving.ttft_target_s,
     ).checked()
 
 
 class SimulatedCell:
     """Drives one runtime and one engine through one workload."""
 
-    def __init__(
-        self, context: SweepContext, policy: RouteBalancePolicy | RoutedPolicy, arriving: Arriving, seed: int
-    ) -> None:
+    def __init__(self, context: SweepContext, policy: SinglePolicy, arriving: Arriving, seed: int) -> None:
         """Build fresh scheduler and engine state; nothing is shared between cells."""
         n = len(arriving.prompt)
         self._context = context
         self._arriving = arriving
         self._scheduler = context.experiment.scheduler
         shape = context.shape
-        decider = build_policy(policy, shape, context.pool.models, context.tpot, stream(seed, POLICY_STREAM))
+        rng = stream(seed, POLICY_STREAM)
+        decider = build_policy(policy, context.pool.models, context.tpot, context.latency, rng)
+        self._table = request_table(context, arriving)
         self._runtime = SchedulerRuntime(
             self._scheduler,
             decider,
             shape,
-            request_table(context, arriving),
+            self._table,
             context.times,
-            batched=not isinstance(policy, RoutedPolicy) or policy.batched,
+            batched=policy.batched,
         )
         self._engine = EngineSim([instance.tier for instance in context.pool.instances], n)
         self._model = shape.model
         self._truth = context.prompts.output_tokens[arriving.prompt]
-        self._snapshot: PoolTelemetry | None = None
+        self._telemetry: PoolTelemetry | None = None
+        self._snapshots: tuple[InstanceSnapshot, ...] = ()
+        self._true_lengths = isinstance(policy, BearPolicy) and policy.true_lengths
+        self._unanswered = np.zeros(0, dtype=np.int64)
         self._decisions: list[Decision] = []
         self._slot = np.full(n, -1, dtype=np.int64)
+        self._instance, self._output = self._slot.copy(), self._slot.copy()
 
     def run(self) -> Outcome:
         """Play the whole workload and wait for the last answer."""
@@ -104,20 +115,50 @@ class SimulatedCell:
             if closes_s == np.inf:
                 break
             batch = runtime.close(closes_s)
-            decision = runtime.decide(batch, self._telemetry(batch.ready_s), batch.ready_s)
+            telemetry = self._observe(batch.ready_s)
+            if runtime.needs.served:
+                runtime.learn(self._served(batch.ready_s))
+            decision = runtime.decide(batch, telemetry, batch.ready_s, self._snapshots)
             self._decisions.append(decision)
             self._dispatch(decision)
         self._engine.drain()
         return self._outcome()
 
-    def _telemetry(self, now_s: float) -> PoolTelemetry:
-        """The newest snapshot: now, or at the last tick of the scrape period."""
-        period_s = self._scheduler.telemetry.period_s
-        stamp_s = now_s if period_s == 0.0 else np.floor(now_s / period_s) * period_s
-        if self._snapshot is None or stamp_s > self._snapshot.stamp_s[0]:
+    def _observe(self, now_s: float) -> PoolTelemetry:
+        """The newest telemetry that has come in: as of now, or of the last tick of the scrape period."""
+        telemetry = self._scheduler.telemetry
+        stamp_s = max(now_s - telemetry.delay_s, 0.0)
+        if telemetry.period_s > 0.0:
+            stamp_s = np.floor(stamp_s / telemetry.period_s) * telemetry.period_s
+        if self._telemetry is None or stamp_s > self._telemetry.stamp_s[0]:
             self._engine.advance(stamp_s)
-            self._snapshot = self._engine.telemetry()
-        return self._snapshot
+            self._telemetry = self._engine.telemetry()
+            if self._runtime.needs.snapshots:
+                self._snapshots = self._take_snapshots()
+        return self._telemetry
+
+    def _take_snapshots(self) -> tuple[InstanceSnapshot, ...]:
+        return tuple(
+            export_snapshot(self._engine, i, profile, true_lengths=self._true_lengths)
+            for i, profile in enumerate(self._context.latency.profiles)
+        )
+
+    def _served(self, now_s: float) -> Served:
+        """Answers that have ended since the last call, as far as the engine has come (delays included)."""
+        network_s, engine = self._scheduler.network_s, self._engine
+        back_s = engine.done_s[self._slot[self._unanswered]] + network_s
+        ended = back_s <= now_s  # never of NaN
+        requests = self._unanswered[ended][np.argsort(back_s[ended], kind="stable")]
+        self._unanswered = self._unanswered[~ended]
+        slot = self._slot[requests]
+        return Served(
+            instance=self._instance[requests],
+            input_tokens=self._table.input_tokens[requests],
+            output_tokens=self._output[requests],
+            arrived_s=self._arriving.scheduled_s[requests],
+            first_token_s=engine.first_token_s[slot] + network_s,
+            done_s=engine.done_s[slot] + network_s,
+        )
 
     def _dispatch(self, decision: Decision) -> None:
         assignment = decision.assignment
@@ -126,10 +167,13 @@ class SimulatedCell:
         instance = assignment.instance[placed]
         wanted = self._truth[requests, self._model[instance]]
         output = np.minimum(wanted, assignment.max_tokens[placed])
+        self._instance[requests], self._output[requests] = instance, output
+        if self._runtime.needs.served:
+            self._unanswered = np.concatenate([self._unanswered, requests])
         self._slot[requests] = self._engine.submit_many(
             instance,
             np.full(len(placed), decision.decided_s + self._scheduler.network_s),
-            self._context.prompts.input_tokens[self._arriving.prompt[requests]],
+            self._table.input_tokens[requests],
             output,
             np.maximum(np.rint(assignment.length_tokens[placed]), 1).astype(np.int64),
             # An answer as long as its cap is ended by the cap, which the engine knows a step ahead.
@@ -174,6 +218,9 @@ class SimulatedCell:
             predicted_quality=column("quality").astype(np.float64),
             predicted_length_tokens=column("length_tokens").astype(np.float64),
             predicted_latency_s=column("latency_s").astype(np.float64),
+            predicted_ttft_s=column("ttft_s").astype(np.float64),
+            on_time=column("on_time").astype(np.int64),
+            mode=column("mode").astype(np.int64),
             batch_wait_s=closed_s - self._arriving.scheduled_s,
             encode_s=ready_s - closed_s,
             score_s=decided_s - ready_s,

@@ -6,8 +6,11 @@ import math
 
 import numpy as np
 
+from rbx.engine.telemetry import PoolTelemetry
 from rbx.policy.pool_state import PoolShape, PoolState
 from rbx.policy.request_table import RequestTable
+from rbx.policy.ttft.build import LatencyModel
+from rbx.policy.view import PoolView
 from tests.policy.algorithm1 import Ask, Server
 
 
@@ -59,6 +62,7 @@ def table_of(asks: list[Ask]) -> RequestTable:
         budget_usd=np.array([ask.budget_usd for ask in asks]),
         quality=np.array([ask.quality for ask in asks]),
         length_tokens=np.array([ask.length for ask in asks]),
+        ttft_target_s=np.full(len(asks), np.inf),
     ).checked()
 
 
@@ -83,3 +87,20 @@ def state_of(servers: list[Server]) -> PoolState:
         alive=np.array([s.alive for s in servers]),
         last_used=np.array([s.last_used for s in servers], dtype=np.int64),
     )
+
+
+def telemetry_of(servers: list[Server], received: int = 0, stamp_s: float = 0.0) -> PoolTelemetry:
+    """Instances that look idle, whatever the servers hold."""
+    zeros = np.zeros(len(servers), dtype=np.int64)
+    stamp = np.full(len(servers), stamp_s)
+    return PoolTelemetry(stamp, zeros, zeros, zeros, zeros, zeros, zeros + 9, zeros + 9, zeros + received)
+
+
+def view_of(servers: list[Server], n_requests: int) -> PoolView:
+    """A decision at time 0 for requests that have just arrived, without a network."""
+    return PoolView(0.0, 0.0, 0.0, np.zeros(n_requests), telemetry_of(servers))
+
+
+def blind_latency_model(servers: list[Server]) -> LatencyModel:
+    """For policies that ask nothing of it but the pool's shape."""
+    return LatencyModel(shape_of(servers), (), (), ())

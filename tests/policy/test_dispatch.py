@@ -8,12 +8,11 @@ import numpy as np
 import pytest
 
 from rbx.config.policy import Dispatch, RoutedPolicy
-from rbx.engine.telemetry import PoolTelemetry
 from rbx.errors import ConfigError
 from rbx.policy.build import build_policy
-from rbx.policy.pool_state import PoolShape, PoolState
+from rbx.policy.pool_state import PoolState
 from tests.policy.algorithm1 import Ask, Server
-from tests.policy.scenes import shape_of, state_of, table_of
+from tests.policy.scenes import blind_latency_model, state_of, table_of, view_of
 
 MODELS = ("small", "large")
 
@@ -21,11 +20,6 @@ MODELS = ("small", "large")
 class NoTpot:
     def predict(self, features: np.ndarray, tier_of_instance: np.ndarray) -> np.ndarray:
         raise AssertionError("a routed policy asks for no TPOT")
-
-
-def telemetry(n: int) -> PoolTelemetry:
-    zeros = np.zeros(n, dtype=np.int64)
-    return PoolTelemetry(np.zeros(n), zeros, zeros, zeros, zeros, zeros, zeros + 1, zeros + 1, zeros)
 
 
 def pool() -> list[Server]:
@@ -36,11 +30,10 @@ def place(
     config: RoutedPolicy, n: int, *, seed: int = 0, servers: list[Server] | None = None
 ) -> tuple[np.ndarray, PoolState]:
     servers = servers or pool()
-    shape: PoolShape = shape_of(servers)
     state = state_of(servers)
-    policy = build_policy(config, shape, MODELS, NoTpot(), np.random.default_rng(seed))
+    policy = build_policy(config, MODELS, NoTpot(), blind_latency_model(servers), np.random.default_rng(seed))
     table = table_of([Ask(20, 100, math.inf, [0.5, 0.5], [50.0, 50.0]) for _ in range(n)])
-    assignment = policy.assign(np.arange(n), table, telemetry(len(servers)), state)
+    assignment = policy.assign(np.arange(n), table, view_of(servers, n), state)
     return assignment.instance, state
 
 

@@ -29,7 +29,9 @@ def run_kernel(
     tpot = np.array(tpot_s if tpot_s is not None else [0.02] * len(servers))
     table = table_of(asks)
     requests = np.arange(len(asks))
-    columns = assign_batch(requests, table, shape_of(servers), tpot, np.array(weights), minmax, 100, state)
+    columns = assign_batch(
+        requests, table, shape_of(servers), tpot, np.zeros(0), np.array(weights), minmax, 100, state
+    )
     placed = [Placed(int(i), int(c), float(n), float(t)) for i, c, n, t in zip(*columns, strict=True)]
     after = [
         Server(

@@ -9,42 +9,38 @@ import pytest
 
 from rbx.config.experiment import Batching, SchedulerConfig
 from rbx.config.policy import RoutedPolicy
-from rbx.engine.telemetry import PoolTelemetry
-from rbx.policy.base import Assignment
+from rbx.policy.base import Assignment, Needs
 from rbx.policy.build import build_policy
 from rbx.policy.pool_state import PoolState
 from rbx.policy.request_table import RequestTable
+from rbx.policy.view import PoolView, Served
 from rbx.scheduler.decision_cost import DecisionTimes
 from rbx.scheduler.runtime import SchedulerRuntime
 from tests.policy.algorithm1 import Ask, Server
-from tests.policy.scenes import shape_of, table_of
+from tests.policy.scenes import blind_latency_model, shape_of, table_of, telemetry_of
 from tests.policy.test_dispatch import NoTpot
 
 TIMES = DecisionTimes(0.001, 0.002, 0.01, 0.001, encode_max_tokens=256)
 SERVERS = [Server(0, 1e-7, 1e-7, 2, 8192) for _ in range(4)]
 
 
-def frozen_telemetry(stamp_s: float = 0.0, received: int = 0) -> PoolTelemetry:
-    n = len(SERVERS)
-    zeros = np.zeros(n, dtype=np.int64)
-    stamp = np.full(n, stamp_s)
-    return PoolTelemetry(stamp, zeros, zeros, zeros, zeros, zeros, zeros + 9, zeros + 9, zeros + received)
-
-
 class Recorder:
     """Sends all to instance 0 and remembers what it was shown."""
 
     def __init__(self, *, needs_predictions: bool) -> None:
-        self.needs_predictions = needs_predictions
+        self.needs = Needs(predictions=needs_predictions)
         self.seen: list[tuple[list[int], list[int], list[int]]] = []
 
     def assign(
-        self, requests: np.ndarray, table: RequestTable, telemetry: PoolTelemetry, state: PoolState
+        self, requests: np.ndarray, table: RequestTable, view: PoolView, state: PoolState
     ) -> Assignment:
         self.seen.append((requests.tolist(), state.running.tolist(), state.waiting.tolist()))
         n = len(requests)
         at = np.zeros(n, dtype=np.int64)
-        return Assignment(at, at + 10, np.zeros(n), np.full(n, 5.0), np.zeros(n))
+        return Assignment.without_ttft(at, at + 10, np.zeros(n), np.full(n, 5.0), np.zeros(n))
+
+    def learn(self, served: Served) -> None:
+        raise AssertionError("nobody asked to learn")
 
 
 def asks(lengths: list[float], tokens: int = 20) -> RequestTable:
@@ -62,7 +58,7 @@ def decide(runtime: SchedulerRuntime, requests: list[int], now_s: float, receive
     for request in requests:
         runtime.submit(request, now_s)
     batch = runtime.close(runtime.closes_s())
-    decision = runtime.decide(batch, frozen_telemetry(received=received), batch.ready_s)
+    decision = runtime.decide(batch, telemetry_of(SERVERS, received), batch.ready_s)
     return decision.decided_s
 
 
@@ -117,7 +113,7 @@ def test_dispatches_that_telemetry_does_not_show_stay_booked_until_it_does() -> 
 def test_a_burst_under_frozen_telemetry_spreads_over_the_pool() -> None:
     shape = shape_of(SERVERS)
     config = RoutedPolicy(router="passthrough", dispatch="shortest-queue")
-    policy = build_policy(config, shape, ("m",), NoTpot(), np.random.default_rng(0))
+    policy = build_policy(config, ("m",), NoTpot(), blind_latency_model(SERVERS), np.random.default_rng(0))
     scheduler = SchedulerConfig(batching=Batching(mode="fixed", max_size=4, window_s=0.0))
     runtime = SchedulerRuntime(scheduler, policy, shape, asks([5.0] * 64), TIMES)
     for request in range(64):
@@ -125,6 +121,6 @@ def test_a_burst_under_frozen_telemetry_spreads_over_the_pool() -> None:
     counts = np.zeros(4, dtype=np.int64)
     while (closes_s := runtime.closes_s()) < np.inf:
         batch = runtime.close(closes_s)
-        decision = runtime.decide(batch, frozen_telemetry(), batch.ready_s)
+        decision = runtime.decide(batch, telemetry_of(SERVERS), batch.ready_s)
         counts += np.bincount(decision.assignment.instance, minlength=4)
     assert counts.tolist() == [16, 16, 16, 16]

@@ -9,6 +9,7 @@ import numpy as np
 from rbx.config.base import parse
 from rbx.config.experiment import Experiment
 from rbx.config.pool import Pool
+from rbx.heads.bea.lengths import LengthRule
 from rbx.sweep.context import SweepContext
 from rbx.sweep.prompts import PromptTable
 
@@ -89,4 +90,4 @@ def small_context(seed: int = 0, *, seats: int = 8, **changes: Any) -> SweepCont
         quality=rng.random((n, 2)).round(2),
         length_tokens=np.maximum(output * rng.uniform(0.5, 1.5, (n, 2)), 1.0).round(),
     )
-    return SweepContext(experiment(**changes), small_pool(seats), prompts, StateTpot())
+    return SweepContext(experiment(**changes), small_pool(seats), prompts, StateTpot(), (LengthRule(),) * 2)

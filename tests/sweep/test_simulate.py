@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rbx.config.policy import RouteBalancePolicy, RoutedPolicy
+from rbx.config.policy import RouteBalancePolicy, RoutedPolicy, SinglePolicy
 from rbx.sweep.context import SweepContext
 from rbx.sweep.simulate import Outcome, SimulatedCell
 from rbx.sweep.workload import Arriving, draw_workload
@@ -22,13 +22,13 @@ SHORTEST = RoutedPolicy(router="passthrough", dispatch="shortest-queue")
 
 def run(
     context: SweepContext,
-    policy: RouteBalancePolicy | RoutedPolicy = EVEN,
+    policy: SinglePolicy = EVEN,
     *,
     rate_per_s: float = 20.0,
     seed: int = 0,
 ) -> tuple[Arriving, Outcome]:
     workload = context.experiment.workload
-    arriving = draw_workload(workload, len(context.prompts), rate_per_s, seed)
+    arriving = draw_workload(workload, context.prompts.input_tokens, rate_per_s, seed)
     return arriving, SimulatedCell(context, policy, arriving, seed).run()
 
 
@@ -57,7 +57,7 @@ def test_decisions_equal_the_plain_reading(
 
 
 @pytest.mark.parametrize("policy", [EVEN, SHORTEST], ids=["routebalance", "passthrough"])
-def test_every_request_runs_through_its_stages_in_order(policy: RouteBalancePolicy | RoutedPolicy) -> None:
+def test_every_request_runs_through_its_stages_in_order(policy: SinglePolicy) -> None:
     arriving, outcome = run(small_context(), policy, rate_per_s=60.0)
     assert len(outcome.instance) == 300
     assert (outcome.instance >= 0).all()

@@ -1,0 +1,1 @@
+"""How long until the first token, instance by instance: the estimators that a router may ask."""
