@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from rbx.config.pool import StepTimeA, StepTimeB, StepTimeC, StepTimeModel
 from rbx.engine.step_trace import StepTrace
 from rbx.errors import DatasetError
 
@@ -16,16 +17,8 @@ Ints = NDArray[np.int64]
 
 # Coefficients by model as the keys of a pool file, the simplest model first.
 COEFFICIENTS = {
-    "C": ("b0_s", "prefill_s_per_token", "decode_s_per_seq"),
-    "A": ("b0_s", "b1_s_per_token", "b2_s_per_context_token", "b3_s_per_attention_unit"),
-    "B": (
-        "b0_s",
-        "prefill_s_per_token",
-        "decode_s_per_seq",
-        "context_s_per_token",
-        "chunk_s_per_squared_token",
-        "cross_s_per_token_pair",
-    ),
+    name: tuple(key for key in model.model_fields if key not in ("feature_set", *StepTimeModel.model_fields))
+    for name, model in (("C", StepTimeC), ("A", StepTimeA), ("B", StepTimeB))
 }
 # What each coefficient is multiplied with, for messages.
 TERMS = {
