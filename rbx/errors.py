@@ -8,6 +8,7 @@
     ├── DatasetError         a grid is missing, malformed or inconsistent
     ├── BundleError          a bundle of heads is missing, malformed or does not fit its grid
     ├── EngineError          an engine was given a request or a limit it can't honour
+    ├── ServerError          a live server does not answer as one that rbx can use
     ├── StoreError           a results directory can't be read, written or resumed
     ├── StatisticsError      an interval or a comparison is not estimable
     └── MissingExtraError    an optional dependency is not installed
@@ -44,6 +45,10 @@ class BundleError(RbxError):
 
 class EngineError(RbxError):
     """An engine was given a request or a limit that it can't honour."""
+
+
+class ServerError(RbxError):
+    """A live server does not answer, or not as one that rbx can use."""
 
 
 class StoreError(RbxError):
