@@ -28,7 +28,7 @@ COMMANDS: dict[str, Lazy] = {
     ),
     "dataset": Lazy("rbx.cli.dataset:app", "Check a grid, or show what stands in it."),
     "train": Lazy("rbx.cli.train:train", "Train the heads that predict quality, length and latency."),
-    "pool": Lazy("rbx.cli.pool:app", "Show a pool: its tiers, prices, limits and step times."),
+    "pool": Lazy("rbx.cli.pool:app", "Show a pool, or record the steps of a live server."),
     "sweep": Lazy("rbx.cli.sweep:sweep", "Run an experiment: every policy x rate x seed."),
     "report": Lazy("rbx.cli.report:report", "Turn a sweep into tables, figures and one HTML page."),
     "bench": Lazy("rbx.cli.bench:app", "Measure what decisions cost on this machine."),

@@ -9,20 +9,25 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from rbx.cli.observe import observe
+
 if TYPE_CHECKING:
     from rich.table import Table
 
     from rbx.config.pool import Pool, StepTime, Tier
 
-app = typer.Typer(help="Show a pool: its tiers, prices, limits and step times.", no_args_is_help=True)
+app = typer.Typer(help="Show a pool, or observe a live server.", no_args_is_help=True)
 
 SHOWN_CONTEXT_TOKENS = 500
 SHOWN_BATCHES = (1, 32)
 
 
+app.command()(observe)
+
+
 @app.callback()
 def pool() -> None:
-    """Show a pool: its tiers, prices, limits and step times."""
+    """Show a pool: its tiers, prices, limits and step times; observe a live server."""
 
 
 def decode_step_s(step: StepTime, batch: int, context_tokens: int) -> float:
