@@ -18,6 +18,7 @@ Mask = NDArray[np.bool_]
 TIMES = ("start_s", "end_s")
 # Whole numbers beyond this are not exact in a double; no step has that many tokens, squared or not.
 _LARGEST = 2.0**53
+_LARGEST_S = 1e12
 
 
 def number_columns(path: Path, given: Mapping[str, Any]) -> dict[str, Floats]:
@@ -35,7 +36,10 @@ def number_columns(path: Path, given: Mapping[str, Any]) -> dict[str, Floats]:
     for name, column in given.items():
         values = _numbers(path, name, column)
         _refuse(path, name, values, ~np.isfinite(values), "must be finite")
-        if name not in TIMES:
+        if name in TIMES:
+            beyond = np.abs(values) > _LARGEST_S
+            _refuse(path, name, values, beyond, f"is no time in seconds; at most {_LARGEST_S:g} is")
+        else:
             _refuse(path, name, values, values < 0, "can't be negative")
             whole = (values == np.floor(values)) & (values <= _LARGEST)
             _refuse(path, name, values, ~whole, f"must be a whole number of at most {_LARGEST:.0f}")

@@ -123,6 +123,7 @@ def test_a_bad_cell_is_refused_with_file_row_and_column(
     [
         ({"start_s": [5.0, 5.0, 4.9, 9.0]}, "row 3, start_s: 4.9 lies before that of the row above"),
         ({"start_s": [5.0, 5.0, float("nan"), 9.0]}, "row 3, start_s: 'nan' is not a finite number"),
+        ({"start_s": [-1e13, 5.0, 5.2, 9.0]}, "row 1, start_s: -10000000000000 is no time in seconds"),
         ({"end_s": [5.2, 5.5, 5.6, float("inf")]}, "row 4, end_s: inf must be finite"),
         ({"end_s": [5.2, 5.5, 5.2, 9.25]}, "row 3, end_s: 5.2 is not after start_s"),
         ({"end_s": [5.2, 5.5, 5.5, 9.25]}, "row 3, end_s: 5.5 is not after that of the row above"),

@@ -205,6 +205,7 @@ def test_too_little_is_refused_with_what_is_needed(tmp_path: Path) -> None:
         ({"holdout": 1.0}, "holdout is 1"),
         ({"holdout": float("nan")}, "holdout is nan"),
         ({"block_s": 0.0}, "block_s is 0"),
+        ({"block_s": 1e-300}, "block_s is 1e-300"),
         ({"block_s": float("inf")}, "block_s is inf"),
         ({"block_s": float("nan")}, "block_s is nan"),
         ({"seed": -1}, "seed is -1"),

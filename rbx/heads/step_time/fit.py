@@ -25,6 +25,7 @@ SMALLEST_STEP_S = 1e-6
 HUBER = 1.345  # 95 % as efficient as least squares under normal errors
 _SIGMA_OF_MAD = 1.4826
 _PASSES = 100
+_NNLS_PASSES = 1_000
 
 STALL_PERCENTILE = 99.9
 # A model may be off by a part of a step where it fits badly; a stall is of another size.
@@ -79,7 +80,8 @@ def nonnegative_fit(columns: Floats, seconds: Floats, weights: Floats) -> Floats
     length = np.linalg.norm(weighted, axis=0)
     length[length == 0.0] = np.inf
     target = (seconds - SMALLEST_STEP_S * columns[:, 0]) * weights
-    scaled, _ = nnls(weighted / length, target)
+    # Its own limit of three passes a column can be too few where columns nearly coincide.
+    scaled, _ = nnls(weighted / length, target, maxiter=_NNLS_PASSES)
     coefficients: Floats = scaled / length
     coefficients[0] += SMALLEST_STEP_S
     return coefficients

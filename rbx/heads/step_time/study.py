@@ -27,6 +27,7 @@ Mask = NDArray[np.bool_]
 MIN_STEPS = 300
 GOOD_STEPS = 2_000
 MIN_BLOCKS = 4
+MIN_BLOCK_S = 1e-3
 _MIN_KIND = 30
 
 
@@ -34,7 +35,7 @@ _MIN_KIND = 30
 class FitOptions:
     """Share of the blocks held out, their length, and the seed of the choice and of the intervals.
 
-    Raises ``UsageError`` for a share outside (0, 1), a length that is not positive, a negative seed.
+    Raises ``UsageError`` for a share outside (0, 1), a length below a millisecond, a negative seed.
     """
 
     holdout: float = 0.25
@@ -45,8 +46,10 @@ class FitOptions:
         """Refuse values out of range."""
         if not 0.0 < self.holdout < 1.0:
             raise UsageError(f"holdout is {self.holdout:g}; it must lie between 0 and 1, such as 0.25")
-        if not (math.isfinite(self.block_s) and self.block_s > 0.0):
-            raise UsageError(f"block_s is {self.block_s:g}; it must be a positive number of seconds")
+        if not MIN_BLOCK_S <= self.block_s < math.inf:
+            raise UsageError(
+                f"block_s is {self.block_s:g}; it must be a finite number of seconds, at least {MIN_BLOCK_S:g}"
+            )
         if self.seed < 0:
             raise UsageError(f"seed is {self.seed}; it must not be negative")
 
