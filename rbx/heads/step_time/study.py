@@ -48,7 +48,7 @@ class FitOptions:
             raise UsageError(f"holdout is {self.holdout:g}; it must lie between 0 and 1, such as 0.25")
         if not MIN_BLOCK_S <= self.block_s < math.inf:
             raise UsageError(
-                f"block_s is {self.block_s:g}; it must be a finite number of seconds, at least {MIN_BLOCK_S:g}"
+                f"block_s is {self.block_s:g}; it must be a finite number of seconds, {MIN_BLOCK_S:g} or more"
             )
         if self.seed < 0:
             raise UsageError(f"seed is {self.seed}; it must not be negative")
