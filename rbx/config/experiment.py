@@ -101,12 +101,14 @@ class TtftTarget(StrictModel):
 class Slo(StrictModel):
     """Targets that a request meets or misses; a missing one is not judged.
 
-    ``ttft_s`` is one target for all, ``ttft_target`` one that follows from the prompt.
+    ``ttft_s`` is one target for all, ``ttft_target`` one that follows from the prompt. An answer in time
+    is worth quality − λ·cost, a late one nothing (OnTimeUtility); λ is ``cost_weight_per_usd``.
     """
 
     ttft_s: PositiveFloat | None = None
     ttft_target: TtftTarget | None = None
     e2e_s: PositiveFloat | None = None
+    cost_weight_per_usd: NonNegativeFloat = 500.0
 
     @model_validator(mode="after")
     def _one_ttft(self) -> Slo:

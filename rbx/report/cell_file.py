@@ -23,6 +23,8 @@ class _CellFile(BaseModel):
     steps: NonNegativeInt
     preemptions: NonNegativeInt
     batches: NonNegativeInt
+    infeasible: NonNegativeInt
+    alarms: NonNegativeInt
     duration_s: NonNegativeFloat
     records_sha256: str
 

@@ -102,6 +102,7 @@ class _Bundle(_Part):
 
 class _Slo(_Part):
     ttft_s: PositiveFloat | None = None
+    ttft_target: dict[str, Any] | None = None
     e2e_s: PositiveFloat | None = None
 
 
@@ -145,7 +146,7 @@ def read_manifest(store: SweepStore) -> Manifest:
         specs=tuple(CellSpec(**{name: cell[name] for name in names}) for cell in content["cells"]),
         tier_model={tier.name: tier.model for tier in file.pool.tiers},
         instances=frozenset(instance.name for instance in file.pool.instances),
-        has_targets=slo.ttft_s is not None or slo.e2e_s is not None,
+        has_targets=slo != _Slo(),
         labels_sha256=file.labels_sha256,
     )
 

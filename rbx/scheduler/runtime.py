@@ -22,6 +22,7 @@ from rbx.config.experiment import Batching, SchedulerConfig
 from rbx.engine.instance_snapshot import InstanceSnapshot
 from rbx.engine.telemetry import PoolTelemetry
 from rbx.policy.base import Assignment, Needs, Policy
+from rbx.policy.bear.alarm import InfeasibleAlarm
 from rbx.policy.pool_state import PoolShape, PoolState
 from rbx.policy.request_table import RequestTable
 from rbx.policy.view import PoolView, Served
@@ -68,7 +69,10 @@ class SchedulerRuntime:
         *,
         batched: bool = True,
     ) -> None:
-        """``batched=False`` decides on arrival, for policies that gain nothing from a batch."""
+        """``batched=False`` decides on arrival, for policies that gain nothing from a batch.
+
+        ``alarm`` follows the share of requests that nobody could serve in time, as far as policies tell.
+        """
         self._policy = policy
         self._table = table
         self._times = times
@@ -80,6 +84,7 @@ class SchedulerRuntime:
         self._nothing = Ledger(shape).unseen()
         self._state = PoolState.idle(shape.n_instances)
         self._batches = 0
+        self.alarm = InfeasibleAlarm()
 
     @property
     def needs(self) -> Needs:
@@ -135,6 +140,8 @@ class SchedulerRuntime:
         assignment = self._policy.assign(requests, self._table, view, self._state)
         if self._ledger is not None:
             self._ledger.add(assignment, self._table.input_tokens[requests], enters_s)
+        for candidates in assignment.on_time[assignment.on_time >= 0].tolist():
+            self.alarm.note(candidates == 0)
         self._former.hold_until(decided_s)
         return Decision(batch, requests, assignment, decided_s, now_s - telemetry.stamp_s)
 

@@ -46,5 +46,7 @@ def _summary(context: SweepContext, cell: CellSpec, outcome: Outcome, *, ok: int
         "steps": outcome.steps,
         "preemptions": int(outcome.preemptions.sum()),
         "batches": outcome.batches,
+        "infeasible": outcome.infeasible,
+        "alarms": outcome.alarms,
         "duration_s": float(np.nanmax(outcome.done_s)) if ok else 0.0,
     }

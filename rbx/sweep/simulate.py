@@ -54,6 +54,8 @@ class Outcome:
     busy_s: Floats  # (instances,)
     steps: int
     batches: int
+    infeasible: int  # decisions without a candidate that would meet the target
+    alarms: int  # times that their share jumped
 
 
 def request_table(context: SweepContext, arriving: Arriving) -> RequestTable:
@@ -231,4 +233,6 @@ class SimulatedCell:
             busy_s=np.asarray(engine.busy_s, dtype=np.float64),
             steps=int(np.sum(engine.steps)),
             batches=len(batches),
+            infeasible=self._runtime.alarm.infeasible,
+            alarms=self._runtime.alarm.rang,
         )

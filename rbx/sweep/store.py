@@ -65,6 +65,8 @@ class CellSummary:
     steps: int
     preemptions: int
     batches: int
+    infeasible: int
+    alarms: int
     duration_s: float
     records_sha256: str
 

@@ -215,6 +215,9 @@ class _World:
             "predicted_quality": self.predicted[prompt, model],
             "predicted_length_tokens": MEAN_TOKENS[model],
             "predicted_latency_s": TPOT_S[model] * MEAN_TOKENS[model],
+            "predicted_ttft_s": pa.nulls(n, pa.float32()),
+            "ttft_target_s": pa.nulls(n, pa.float64()),
+            "on_time_candidates": pa.nulls(n, pa.int32()),
             "quality": quality,
             "quality_source": ["lookup"] * n,
             "quality_status": np.where(np.isfinite(quality), "ok", "missing"),
@@ -257,6 +260,8 @@ class _World:
             "steps": 10 * n,
             "preemptions": 0,
             "batches": -(-n // 4),
+            "infeasible": 0,
+            "alarms": 0,
             "duration_s": duration,
         }
 

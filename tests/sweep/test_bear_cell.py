@@ -15,7 +15,7 @@ from rbx.sweep.simulate import Outcome, SimulatedCell
 from rbx.sweep.workload import Arriving, draw_workload
 from tests.sweep.scenes import small_context
 
-TARGET = {"slo": {"ttft_target": {}}}
+TARGET: dict[str, Any] = {"slo": {"ttft_target": {}}}
 NETWORK_S = 0.001
 
 

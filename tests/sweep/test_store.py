@@ -27,6 +27,8 @@ SUMMARY: dict[str, Any] = {
     "steps": 3,
     "preemptions": 0,
     "batches": 1,
+    "infeasible": 0,
+    "alarms": 0,
     "duration_s": 2.0,
 }
 EDITS: dict[str, dict[str, Any]] = {
