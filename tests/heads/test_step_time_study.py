@@ -98,6 +98,13 @@ def test_figures_are_those_of_a_plain_reading_of_the_trace(trace: StepTrace, rep
         assert row_of_kind.bias == pytest.approx(statistics.fmean(found), rel=1e-9)
 
 
+def test_the_reach_of_the_fit_is_told(report: StepTimeReport, trace: StepTrace) -> None:
+    steps = usable_steps([trace], OPTIONS.block_s)
+    train = steps.at(~held_out_steps([trace], steps, OPTIONS))
+    assert report.notes[0].startswith(f"a fitted step has at most {int(train.decodes.max())} decodes, ")
+    assert f"{int(train.prefill_tokens.max()):,} prompt tokens" in report.notes[0]
+
+
 def test_stalls_are_counted_apart(report: StepTimeReport) -> None:
     assert report.stalls.share == pytest.approx(0.005, rel=0.3)
     assert report.stalls.mean_s == pytest.approx(0.3, rel=0.15)

@@ -185,7 +185,7 @@ def _stalls(steps: Steps, rule: StallRule) -> Stalls:
 
 
 def _notes(train: Steps, test: Steps, models: tuple[ModelFit, ...], chosen: ModelFit) -> tuple[str, ...]:
-    notes = []
+    notes = [_seen(train)]
     if train.sums is None:
         notes.append(
             "the trace has no context sums: only model C could be fitted, which prices long and short "
@@ -200,6 +200,14 @@ def _notes(train: Steps, test: Steps, models: tuple[ModelFit, ...], chosen: Mode
     for model in models:
         notes += _better_on(model, chosen)
     return tuple(notes)
+
+
+def _seen(train: Steps) -> str:
+    """How far the fitted steps reach: loads beyond them are guessed from the formula."""
+    most = [f"{train.decodes.max():,.0f} decodes", f"{train.prefill_tokens.max():,.0f} prompt tokens"]
+    if train.sums is not None:
+        most.append(f"{train.sums[:, 0].max():,.0f} tokens of decode context")
+    return f"a fitted step has at most {', '.join(most)}; beyond that prices are extrapolated"
 
 
 def _better_on(model: ModelFit, chosen: ModelFit) -> list[str]:
