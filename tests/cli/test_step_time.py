@@ -83,7 +83,7 @@ def test_the_block_that_is_written_prices_a_pool(
 def test_the_tables_hold_every_figure(trace: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert fit(trace) == 0
     shown = capsys.readouterr().out
-    for text in ("decode-only", "mixed", "prefill-only", "all but stalls", "interval, all", "Stalls: "):
+    for text in ("decode-only", "mixed", "prefill-only", "all but stalls", "95 % interval", "Stalls: "):
         assert text in shown
     assert "recommended: model A" in shown
     assert max(map(len, shown.splitlines())) <= 80

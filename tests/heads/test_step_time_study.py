@@ -108,6 +108,13 @@ def test_the_reach_of_the_fit_is_told(report: StepTimeReport, trace: StepTrace) 
 def test_stalls_are_counted_apart(report: StepTimeReport) -> None:
     assert report.stalls.share == pytest.approx(0.005, rel=0.3)
     assert report.stalls.mean_s == pytest.approx(0.3, rel=0.15)
+    total = report.model("A").on("all").total_bias
+    assert total is not None
+    # What stalls add to the time is what the models miss of it, on the held-out blocks as on all.
+    assert report.stalls.time_share == pytest.approx(-total, abs=0.03)
+    per_step_ms = 1e3 * 0.005 * 0.3
+    (note,) = (note for note in report.notes if note.startswith("stalls take"))
+    assert float(note.split(" of the time, ")[1].split(" ms")[0]) == pytest.approx(per_step_ms, rel=0.35)
 
 
 @pytest.mark.parametrize("feature_set", ["A", "B", "C"])

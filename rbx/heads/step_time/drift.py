@@ -17,11 +17,11 @@ class DriftFactor:
     """g = moving average of measured over predicted step time, within [0.5, 2].
 
     Each ratio is first held within [g/2, 2g], so that a stall, however long, moves g by no more than a
-    step of twice the length does. ``weight`` is that of the newest step: 0.02 forgets half in 34 steps.
+    step of twice the length does. ``weight`` is that of the newest step: 0.05 forgets half in 14 steps.
     Raises ``EngineError`` for a weight outside (0, 1] or a factor outside [0.5, 2].
     """
 
-    weight: float = 0.02
+    weight: float = 0.05
     factor: float = 1.0
 
     def __post_init__(self) -> None:

@@ -92,8 +92,8 @@ def unidentified(
         if unsure[at] and at not in explained:
             low, high = interval[at]
             said.append(
-                f"{name} is barely determined (95 % interval {low:.2g} to {high:.2g} s): {TERMS[name]} "
-                "hardly matter in these steps"
+                f"{name} is barely determined (95 % interval {low:.2g} to {high:.2g} s): these steps hardly "
+                f"depend on {TERMS[name]}"
             )
     if coefficients[0] <= SMALLEST_STEP_S:
         said.append(

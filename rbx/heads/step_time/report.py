@@ -64,12 +64,14 @@ class ModelFit:
 class Stalls:
     """Steps that took far longer than their make-up explains; none of them was fitted.
 
-    ``share`` is of all usable steps, ``mean_s`` their mean length beyond what the model gives.
+    ``share`` is of all usable steps, ``mean_s`` their mean length beyond what the model gives and
+    ``time_share`` the part of the whole time that this makes.
     """
 
     n: int
     share: float
     mean_s: float | None
+    time_share: float
 
 
 @dataclass(frozen=True)

@@ -29,6 +29,7 @@ GOOD_STEPS = 2_000
 MIN_BLOCKS = 4
 MIN_BLOCK_S = 1e-3
 _MIN_KIND = 30
+_MUCH_STALLED = 0.01  # of the whole time
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,7 @@ def fit_step_time(traces: Sequence[StepTrace], options: FitOptions) -> StepTimeR
     predicted = [test.columns(fit.feature_set) @ fit.seconds for fit in fitted]
     ape = [np.abs(seconds / test.seconds - 1.0) for seconds in predicted]
     resampled = resampled_mape(ape, test.block, np.random.default_rng([options.seed, 1]))
-    stalled = rule.stalled(test)
+    stalls, stalled = _stalls(steps, rule), rule.stalled(test)
     models = tuple(
         fit.measured(
             _fit_id(fit.feature_set, files, options),
@@ -88,10 +89,10 @@ def fit_step_time(traces: Sequence[StepTrace], options: FitOptions) -> StepTimeR
         n_test=len(test),
         blocks_train=len(np.unique(train.block)),
         blocks_test=len(np.unique(test.block)),
-        stalls=_stalls(steps, rule),
+        stalls=stalls,
         models=models,
         recommended=chosen.feature_set,
-        notes=_notes(train, test, models, chosen),
+        notes=_notes(train, test, stalls, models, chosen),
     )
 
 
@@ -180,12 +181,24 @@ def _fit_id(feature_set: str, files: tuple[TraceFile, ...], options: FitOptions)
 def _stalls(steps: Steps, rule: StallRule) -> Stalls:
     stalled = rule.stalled(steps)
     excess_s = (steps.seconds - rule.expected_s(steps))[stalled]
-    mean_s = float(excess_s.mean()) if len(excess_s) else None
-    return Stalls(len(excess_s), len(excess_s) / len(steps), mean_s)
+    return Stalls(
+        n=len(excess_s),
+        share=len(excess_s) / len(steps),
+        mean_s=float(excess_s.mean()) if len(excess_s) else None,
+        time_share=float(excess_s.sum() / steps.seconds.sum()),
+    )
 
 
-def _notes(train: Steps, test: Steps, models: tuple[ModelFit, ...], chosen: ModelFit) -> tuple[str, ...]:
+def _notes(
+    train: Steps, test: Steps, stalls: Stalls, models: tuple[ModelFit, ...], chosen: ModelFit
+) -> tuple[str, ...]:
     notes = [_seen(train)]
+    if stalls.mean_s is not None and stalls.time_share > _MUCH_STALLED:
+        notes.append(
+            f"stalls take {stalls.time_share:.1%} of the time, {stalls.share * stalls.mean_s * 1e3:.2g} ms a "
+            "step on average, and no model prices them: keep other work off the server and record anew, or "
+            "add that to b0_s where means matter more than medians"
+        )
     if train.sums is None:
         notes.append(
             "the trace has no context sums: only model C could be fitted, which prices long and short "

@@ -18,9 +18,12 @@ def step_time_tables(report: StepTimeReport) -> Iterator[Table]:
 
 def _errors(report: StepTimeReport) -> Table:
     table = _table(
-        f"{_head(report)}\n\nErrors on held-out blocks (total: summed time; interval: 95 %)",
+        f"{_head(report)}\n\nErrors on held-out blocks (total: of the summed time)",
         "model", "steps", "n", "MAPE", "median", "p90", "bias", "total",
     )  # fmt: skip
+    intervals = (f"{item.feature_set} {item.mape_low:.1%} to {item.mape_high:.1%}" for item in report.models)
+    table.caption = f"95 % interval of the MAPE of all steps: {', '.join(intervals)}"
+    table.caption_justify = "left"
     for model in report.models:
         for at, row in enumerate(model.accuracy):
             figures = (row.mape, row.median_ape, row.p90_ape)
@@ -31,9 +34,8 @@ def _errors(report: StepTimeReport) -> Table:
                 f"{row.n:,}",
                 *("–" if value is None else f"{value:.1%}" for value in figures),
                 *("–" if value is None else f"{value:+.1%}" for value in signed),
+                end_section=at == len(model.accuracy) - 1,
             )
-        interval = f"[{model.mape_low:.1%}, {model.mape_high:.1%}]"
-        table.add_row("", "  interval, all", "", interval, end_section=True)
     return table
 
 
