@@ -34,5 +34,11 @@ def predict_prompts(bundle: Bundle, view: GridView, rows: Ints) -> Predictions:
 
 
 def length_rules(bundle: Bundle, models: tuple[str, ...]) -> tuple[LengthRule, ...]:
-    """How BEA guesses the length of running answers, one rule for each of ``models``."""
-    return tuple(LengthRule() for _ in models)
+    """How BEA guesses the length of running answers, one rule for each of ``models``.
+
+    The prediction, and the survivors' median for an answer that has outlived it; ``docs/bea.md`` has
+    the comparison that speaks for this order.
+    """
+    return tuple(
+        LengthRule(bundle.survival[bundle.models.index(model)], trust_predictions=True) for model in models
+    )
