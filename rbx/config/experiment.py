@@ -134,8 +134,8 @@ class Budget(StrictModel):
 class Workload(StrictModel):
     """Which prompts arrive, when, how often and under which targets.
 
-    Rates are given either in requests per second (``rates_per_s``) or as fractions of the pool's
-    measured capacity (``loads``; see ``rbx.sweep.capacity``). A cell has ``n_requests``, or as many as
+    Rates are given in requests per second (``rates_per_s``), as fractions of the pool's measured
+    capacity (``loads``; see ``rbx.sweep.capacity``), or both. A cell has ``n_requests``, or as many as
     fill ``duration_s`` at its rate, or one pass over the prompts.
     """
 
@@ -159,9 +159,9 @@ class Workload(StrictModel):
         return values
 
     @model_validator(mode="after")
-    def _one_kind_of_rate(self) -> Workload:
-        if bool(self.rates_per_s) == bool(self.loads):
-            raise ValueError("give either rates_per_s or loads")
+    def _some_rate(self) -> Workload:
+        if not (self.rates_per_s or self.loads):
+            raise ValueError("give rates_per_s, loads or both")
         if self.n_requests is not None and self.duration_s is not None:
             raise ValueError("give either n_requests or duration_s")
         if not self.seeds:

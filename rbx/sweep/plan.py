@@ -7,7 +7,7 @@ from typing import Any
 
 import rbx
 from rbx.config.base import Loaded, digest
-from rbx.config.experiment import DecisionCost, Experiment
+from rbx.config.experiment import DecisionCost, Experiment, Workload
 from rbx.config.policy import SinglePolicy
 from rbx.config.pool import Pool, load_pool
 from rbx.errors import ConfigError
@@ -103,12 +103,9 @@ def _cells(
     context: SweepContext, identity: dict[str, Any], capacity: Capacity | None
 ) -> tuple[CellSpec, ...]:
     workload = context.experiment.workload
-    rates: list[tuple[float, float | None]] = [(rate, None) for rate in workload.rates_per_s]
-    if capacity is not None:
-        rates = [(float(f"{load * capacity.rate_per_s:.4g}"), load) for load in workload.loads]
     policies = expand_policies(context.experiment, context.pool.models)
     cells = []
-    for rate_per_s, load in rates:
+    for rate_per_s, load in planned_rates(workload, capacity):
         for seed in workload.seeds:
             arriving = draw_workload(workload, context.prompts.input_tokens, rate_per_s, seed)
             for policy in policies:
@@ -127,6 +124,16 @@ def _cells(
                     )
                 )
     return tuple(cells)
+
+
+def planned_rates(workload: Workload, capacity: Capacity | None) -> list[tuple[float, float | None]]:
+    """Rates and the loads that they are, lowest first; no load is known where no capacity was measured."""
+    if capacity is None:
+        return [(rate, None) for rate in workload.rates_per_s]
+    of_capacity = capacity.rate_per_s
+    asked = {float(f"{load * of_capacity:.4g}"): load for load in workload.loads}
+    also = {rate: float(f"{rate / of_capacity:.3g}") for rate in workload.rates_per_s}
+    return sorted({**also, **asked}.items())
 
 
 def _manifest(

@@ -44,8 +44,10 @@ def test_a_minimal_experiment_gets_documented_defaults(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("workload", "message"),
     [
-        ({"loads": [0.3]}, "either rates_per_s or loads"),
-        ({"rates_per_s": []}, "either rates_per_s or loads"),
+        ({"rates_per_s": []}, "rates_per_s, loads or both"),
+        ({"slo": {"ttft_s": 1.0, "ttft_target": {}}}, "either ttft_s or ttft_target"),
+        ({"slo": {"ttft_target": {"low_s": 2.0}}}, "high_s lies below"),
+        ({"slo": {"ttft_target": {"jitter": 1.0}}}, "jitter"),
         ({"rates_per_s": [0]}, "rates_per_s.0"),
         ({"rates_per_s": [float("nan")]}, "rates_per_s.0"),
         ({"rates_per_s": [6, 6]}, "given twice"),

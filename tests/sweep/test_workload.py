@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 from rbx.errors import ConfigError
+from rbx.sweep.capacity import Capacity
+from rbx.sweep.plan import planned_rates
 from rbx.sweep.workload import draw_workload
 from tests.sweep.scenes import experiment
 
@@ -54,3 +56,29 @@ def test_a_workload_beyond_memory_is_refused_before_it_is_drawn(size: dict[str, 
 def test_a_duration_gives_as_many_requests_as_fill_it() -> None:
     workload = experiment(workload={"n_requests": None, "duration_s": 30.0}).workload
     assert len(draw_workload(workload, TOKENS, 12.0, 0).prompt) == 360
+
+
+def test_targets_follow_the_prompt_within_their_bounds_and_repeat_with_the_seed() -> None:
+    workload = experiment(workload={"n_requests": 4000, "slo": {"ttft_target": {}}}).workload
+    tokens = np.array([1, 1_000, 7_519, 20_000, 200_000])
+    arriving, again = (draw_workload(workload, tokens, 10.0, 7) for _ in range(2))
+    assert arriving.ttft_target_s.tolist() == again.ttft_target_s.tolist()
+    for prompt, (low, high) in enumerate([(0.152, 0.1582), (0.1862, 0.1938), (0.4098, 0.4266)]):
+        mine = arriving.ttft_target_s[arriving.prompt == prompt]
+        assert low <= mine.min() < mine.max() <= high  # (155 + 0.035·tokens) ms, ±2 %
+    assert (arriving.ttft_target_s[arriving.prompt == 4] == 1.12).all()
+
+
+def test_targets_leave_the_rest_of_a_workload_alone_but_change_its_hash() -> None:
+    plain = draw_workload(experiment().workload, TOKENS, 10.0, 0)
+    one = draw_workload(experiment(workload={"slo": {"ttft_s": 0.5}}).workload, TOKENS, 10.0, 0)
+    assert np.isinf(plain.ttft_target_s).all()
+    assert (one.ttft_target_s == 0.5).all()
+    assert plain.scheduled_s.tolist() == one.scheduled_s.tolist()
+    assert plain.hash != one.hash
+
+
+def test_rates_and_loads_meet_in_one_sweep_and_every_rate_then_knows_its_load() -> None:
+    workload = experiment(workload={"rates_per_s": [5.0, 16.0], "loads": [0.8, 0.1]}).workload
+    assert planned_rates(workload, Capacity(20.0, "p", "h")) == [(2.0, 0.1), (5.0, 0.25), (16.0, 0.8)]
+    assert planned_rates(experiment(workload={"rates_per_s": [5.0]}).workload, None) == [(5.0, None)]
