@@ -14,8 +14,8 @@ from typing import Annotated, Literal
 from pydantic import Field, field_validator, model_validator
 
 from rbx.config.base import NonNegativeFloat, PositiveFloat, StrictModel, Text
+from rbx.config.dispatch import DispatchConfig, DispatchList, dispatch_label
 
-Dispatch = Literal["round-robin", "shortest-queue", "random"]
 LatencySource = Literal["xgboost", "prior", "bea"]
 TtftSource = Literal["bea", "prefill-throughput", "lps", "lps-engine"]
 Fallback = Literal["min-ttft", "sacrifice", "shed"]
@@ -126,7 +126,7 @@ class RoutedPolicy(Single):
 
     kind: Literal["routed"] = "routed"
     router: Literal["passthrough", "always", "random", "mix"]
-    dispatch: Dispatch
+    dispatch: DispatchConfig
     model: str | None = None
     shares: dict[str, NonNegativeFloat] | None = None
     batched: bool = True
@@ -138,7 +138,35 @@ class RoutedPolicy(Single):
         if self.router == "mix" and self.shares:
             total = sum(self.shares.values())
             router += ":" + ",".join(f"{m}={100 * s / total:.0f}%" for m, s in self.shares.items())
-        return f"{router}/{self.dispatch}" + ("" if self.batched else " unbatched")
+        return f"{router}/{dispatch_label(self.dispatch)}" + ("" if self.batched else " unbatched")
+
+
+class ScorePolicy(Single):
+    """SCORE with one λ: quality − λ·(w_C·cost + w_L·latency); its units are not published (docs/bear.md).
+
+    ``cost_weight`` is per micro-dollar of output, ``latency_weight`` per second. ``decode_step`` says where
+    the time of a decode step comes from: a calibration at half load, or what runs now.
+    """
+
+    kind: Literal["score"] = "score"
+    tradeoff: NonNegativeFloat = 0.05
+    cost_weight: NonNegativeFloat = 0.01
+    latency_weight: NonNegativeFloat = 1.0
+    decode_step: Literal["calibrated", "current"] = "calibrated"
+    batched: bool = False
+
+    @property
+    def label(self) -> str:
+        """``score λ0.05`` and what departs from the defaults."""
+        extra = {
+            f"c×{self.cost_weight:g}": self.cost_weight != 0.01,
+            f"l×{self.latency_weight:g}": self.latency_weight != 1.0,
+            "current step": self.decode_step == "current",
+            "batched": self.batched,
+        }
+        return " ".join(
+            [f"score λ{self.tradeoff:g}", *(words for words, departs in extra.items() if departs)]
+        )
 
 
 class RouteBalanceSpec(StrictModel):
@@ -231,13 +259,30 @@ class LatencyAgnosticSpec(StrictModel):
         yield BearPolicy(rule="soft", ttft=None, cost_weight_per_usd=self.cost_weight_per_usd)
 
 
+class ScoreSpec(StrictModel):
+    """``score`` entries of an experiment; every list multiplies."""
+
+    kind: Literal["score"]
+    tradeoff: tuple[NonNegativeFloat, ...] = Field((0.05,), min_length=1)
+    cost_weight: tuple[NonNegativeFloat, ...] = Field((0.01,), min_length=1)
+    latency_weight: tuple[NonNegativeFloat, ...] = Field((1.0,), min_length=1)
+    decode_step: tuple[Literal["calibrated", "current"], ...] = Field(("calibrated",), min_length=1)
+    batched: tuple[bool, ...] = Field((False,), min_length=1)
+
+    def expand(self, models: tuple[str, ...]) -> Iterator[ScorePolicy]:
+        """Every combination."""
+        names = ("tradeoff", "cost_weight", "latency_weight", "decode_step", "batched")
+        for values in itertools.product(*(getattr(self, name) for name in names)):
+            yield ScorePolicy(**dict(zip(names, values, strict=True)))
+
+
 class _RoutedSpec(StrictModel):
     """``batched: false`` decides on arrival: such a policy does not look at its batch mates."""
 
-    dispatch: tuple[Dispatch, ...] = Field(("shortest-queue",), min_length=1)
+    dispatch: DispatchList = ("shortest-queue",)
     batched: tuple[bool, ...] = Field((True,), min_length=1)
 
-    def paths(self) -> Iterator[tuple[Dispatch, bool]]:
+    def paths(self) -> Iterator[tuple[DispatchConfig, bool]]:
         """Every dispatcher, on every path."""
         yield from itertools.product(self.dispatch, self.batched)
 
@@ -246,7 +291,7 @@ class PassthroughSpec(_RoutedSpec):
     """No router: the dispatcher picks among all instances."""
 
     kind: Literal["passthrough"]
-    dispatch: tuple[Dispatch, ...] = Field(("round-robin", "shortest-queue", "random"), min_length=1)
+    dispatch: DispatchList = ("round-robin", "shortest-queue", "random")
 
     def expand(self, models: tuple[str, ...]) -> Iterator[RoutedPolicy]:
         """One policy a dispatcher and path."""
@@ -302,8 +347,15 @@ class MixSpec(_RoutedSpec):
             yield RoutedPolicy(router="mix", dispatch=dispatch, shares=self.shares, batched=batched)
 
 
-SinglePolicy = RouteBalancePolicy | BearPolicy | RoutedPolicy
+SinglePolicy = RouteBalancePolicy | BearPolicy | ScorePolicy | RoutedPolicy
 PolicySpec = Annotated[
-    RouteBalanceSpec | BearSpec | LatencyAgnosticSpec | PassthroughSpec | AlwaysSpec | RandomSpec | MixSpec,
+    RouteBalanceSpec
+    | BearSpec
+    | LatencyAgnosticSpec
+    | ScoreSpec
+    | PassthroughSpec
+    | AlwaysSpec
+    | RandomSpec
+    | MixSpec,
     Field(discriminator="kind"),
 ]

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from rbx.config.policy import BearPolicy, RouteBalancePolicy, RoutedPolicy, SinglePolicy
+from rbx.config.policy import BearPolicy, RouteBalancePolicy, RoutedPolicy, ScorePolicy, SinglePolicy
 from rbx.errors import ConfigError
 from rbx.policy.base import Policy
 from rbx.policy.bear.router import Bear
+from rbx.policy.dispatchers.build import build_score
 from rbx.policy.routebalance import RouteBalance, TpotPredictor
 from rbx.policy.routed import Routed
 from rbx.policy.routers import ANY_MODEL, Fixed, PromptBlindMix, Router
+from rbx.policy.score import Score
+from rbx.policy.scored import ScoredDispatch
 from rbx.policy.ttft.build import LatencyModel
 from rbx.policy.ttft.estimator import TtftEstimator
 from rbx.policy.ttft.shuffled import Shuffled
@@ -30,8 +33,12 @@ def build_policy(
         return RouteBalance(config, shape, tpot, ttft)
     if isinstance(config, BearPolicy):
         return Bear(config, shape, _estimator(config, latency, rng))
+    if isinstance(config, ScorePolicy):
+        return Score(config, latency)
     router_rng, dispatch_rng = rng.spawn(2)
     router = _build_router(config, models, router_rng)
+    if not isinstance(config.dispatch, str):
+        return ScoredDispatch(router, build_score(config.dispatch, models, latency, dispatch_rng), shape)
     return Routed(router, config.dispatch, shape, len(models), dispatch_rng)
 
 

@@ -41,6 +41,19 @@ def breaks_tie(i: int, best: int, state: PoolState) -> bool:
 
 
 @njit(cache=True)
+def highest(score: NDArray[np.float64], candidates: NDArray[np.bool_], state: PoolState) -> int:
+    """The candidate of the highest score (I,), which may be infinite; ties by ``breaks_tie``; −1 if none."""
+    best = -1
+    for i in range(len(score)):
+        if not candidates[i]:
+            continue
+        better = best < 0 or score[i] > score[best]
+        if better or (score[i] == score[best] and breaks_tie(i, best, state)):
+            best = i
+    return best
+
+
+@njit(cache=True)
 def book(
     i: int, input_tokens: int, length_tokens: float, sequence: int, shape: PoolShape, state: PoolState
 ) -> None:

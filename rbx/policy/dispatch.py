@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rbx.compiled import njit
-from rbx.config.policy import Dispatch
+from rbx.config.dispatch import Dispatch
 from rbx.policy.candidates import book, breaks_tie, can_hold, cap_output
 from rbx.policy.pool_state import PoolShape, PoolState
 from rbx.policy.request_table import RequestTable

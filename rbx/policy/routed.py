@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from rbx.config.policy import Dispatch
+from rbx.config.dispatch import Dispatch
 from rbx.policy.base import Assignment, Ints, Needs
 from rbx.policy.dispatch import DISPATCH_CODES, dispatch_batch
 from rbx.policy.pool_state import PoolShape, PoolState

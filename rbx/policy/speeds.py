@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from rbx.engine.instance_profile import InstanceProfile
 from rbx.engine.step_time import step_s
 from rbx.heads.lps import Traffic, service_rates_per_s, slots_of
+from rbx.policy.pool_state import PoolState
 
 Floats = NDArray[np.float64]
 
@@ -33,6 +34,13 @@ class Speeds:
         """From the step-time model of each instance and the traffic that it is to serve."""
         rows = [_speeds(profile, seen) for profile, seen in zip(profiles, traffic, strict=True)]
         return cls(*(np.array(column) for column in zip(*rows, strict=True)))
+
+    def backlog_s(self, state: PoolState) -> tuple[Floats, Floats]:
+        """Seconds of prefill and of decode in line on each instance, at θ and φ."""
+        return (
+            state.pending_prefill_tokens / self.prefill_tokens_per_s,
+            state.pending_decode_tokens / self.decode_tokens_per_s,
+        )
 
 
 def _speeds(profile: InstanceProfile, traffic: Traffic) -> tuple[float, float, float, float]:

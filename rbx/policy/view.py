@@ -39,8 +39,10 @@ class Served:
     """Requests whose answers have ended since the last report, arrays (n,) in order of their end.
 
     Times are the router's own: when a request arrived, when its first and its last token came back.
+    ``request`` is its row in the request table.
     """
 
+    request: Ints
     instance: Ints
     input_tokens: Ints
     output_tokens: Ints

@@ -154,6 +154,7 @@ class SimulatedCell:
         self._unanswered = self._unanswered[~ended]
         slot = self._slot[requests]
         return Served(
+            request=requests,
             instance=self._instance[requests],
             input_tokens=self._table.input_tokens[requests],
             output_tokens=self._output[requests],

@@ -7,7 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from rbx.config.policy import Dispatch, RoutedPolicy
+from rbx.config.dispatch import Dispatch
+from rbx.config.policy import RoutedPolicy
 from rbx.errors import ConfigError
 from rbx.policy.build import build_policy
 from rbx.policy.pool_state import PoolState
