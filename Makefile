@@ -4,7 +4,7 @@
 # make bench  speed of the hot paths
 # make clean  remove environments and caches; datasets and results stay
 # make test-vllm  install the CPU build of vLLM (gigabytes), then the tests that compare with it
-# make validate   the same comparison in full; RBX_TRUTH_SCENES sets its size
+# make validate   the same comparison in full (RBX_TRUTH_SCENES sets its size), and the engine beside a real run
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -74,6 +74,7 @@ test-vllm: $(VLLM_VENV)/.installed
 
 validate: $(VLLM_VENV)/.installed
 	$(VLLM_BIN)/python -W ignore::DeprecationWarning -m tests.vllm
+	$(VLLM_BIN)/python -W ignore::DeprecationWarning -m tests.validation
 
 # The comparison holds for one release of vLLM, which needs Python 3.11 to 3.14 and one release of torch;
 # left to itself the resolver would fetch a newer torch. The image and sound libraries that come along are
