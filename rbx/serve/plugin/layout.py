@@ -156,10 +156,11 @@ def checksum(snapshot: NDArray[np.void], rows: NDArray[np.int64]) -> int:
 _RANDOM_SUFFIX = re.compile(r"-[0-9a-f]{8}$")
 
 
-def published_id(engine_id: str) -> int:
+def published_id(engine_id: str, *, suffixed: bool = True) -> int:
     """What stands for a request in a row: the first 8 bytes of BLAKE2b of its id, as a signed integer.
 
-    vLLM appends a hyphen and eight random hexadecimal digits to the id that came in; they are left out.
+    To the id that came in vLLM appends a hyphen and eight random hexadecimal digits; they are left out
+    of a ``suffixed`` one.
     """
-    plain = _RANDOM_SUFFIX.sub("", engine_id)
+    plain = _RANDOM_SUFFIX.sub("", engine_id) if suffixed else engine_id
     return int.from_bytes(hashlib.blake2b(plain.encode(), digest_size=8).digest(), "little", signed=True)

@@ -26,6 +26,7 @@ Ints = NDArray[np.int64]
 
 TRIES = 200
 PAUSE_S = 20e-6
+MEANWHILE_S = 0.25  # a snapshot may be published between the caller's look at the clock and ours at the file
 SURELY_ALIVE_S = 1.0  # a snapshot younger than this proves its writer alive
 
 
@@ -154,13 +155,14 @@ class PublishedState:
     def read(self, now_s: float) -> InstanceSnapshot:
         """The newest snapshot; its age is ``now_s`` − ``stamp_s``. ``ids`` then names its requests.
 
-        Raises ``EngineError`` if the server has ended or stopped publishing, if the stamp lies after
+        A stamp just after ``now_s`` was published meanwhile: predict from the later of both. Raises
+        ``EngineError`` if the server has ended or stopped publishing, if the stamp lies further after
         ``now_s`` or before the one read last, or as ``snapshot_of`` does.
         """
         path = self._bytes.path
         scalars, rows = self._bytes.copy()
         version, stamp_s = int(scalars["version"]), float(scalars["stamp_s"])
-        if not stamp_s <= now_s < np.inf:
+        if not stamp_s - MEANWHILE_S <= now_s < np.inf:
             raise EngineError(
                 f"{path}: stamp_s is {stamp_s} and now_s is {now_s}; take now_s from time.monotonic"
             )
