@@ -4,7 +4,8 @@
 # make bench  speed of the hot paths
 # make clean  remove environments and caches; datasets and results stay
 # make test-vllm  install the CPU build of vLLM (gigabytes), then the tests that compare with it
-# make validate   the same comparison in full (RBX_TRUTH_SCENES sets its size), and the engine beside a real run
+# make validate   the same comparison in full (RBX_TRUTH_SCENES sets its size), the engine beside a real run,
+#                 and TTFT predictions for a server that it runs (about ten minutes)
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -75,6 +76,7 @@ test-vllm: $(VLLM_VENV)/.installed
 validate: $(VLLM_VENV)/.installed
 	$(VLLM_BIN)/python -W ignore::DeprecationWarning -m tests.vllm
 	$(VLLM_BIN)/python -W ignore::DeprecationWarning -m tests.validation
+	$(VLLM_BIN)/python -W ignore::DeprecationWarning -m tests.vllm.live_truth
 
 # The comparison holds for one release of vLLM, which needs Python 3.11 to 3.14 and one release of torch;
 # left to itself the resolver would fetch a newer torch. The image and sound libraries that come along are
