@@ -240,7 +240,10 @@ def test_digest_follows_what_changes_results_and_nothing_else() -> None:
 @pytest.mark.parametrize(
     "step_time",
     [
-        {"b0_s": 0.01, "b1_s_per_token": 1e-4, "b2_s_per_context_token": 0.0, "b3_s_per_attention_unit": 1e-9},
+        {
+            "b0_s": 0.01, "b1_s_per_token": 1e-4, "b2_s_per_context_token": 0.0,
+            "b3_s_per_attention_unit": 1e-9,
+        },
         {
             "feature_set": "B", "b0_s": 0.01, "prefill_s_per_token": 1e-4, "decode_s_per_seq": 3e-4,
             "context_s_per_token": 1e-7, "chunk_s_per_squared_token": 0.0, "cross_s_per_token_pair": 2e-9,
