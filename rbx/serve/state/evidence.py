@@ -34,6 +34,39 @@ class OwnRequest:
         return row
 
 
+def own_request(
+    request: str,
+    prompt_tokens: int,
+    cap_tokens: int,
+    predicted_tokens: int,
+    cached_prefix_tokens: int,
+    max_model_len: int,
+) -> OwnRequest:
+    """What was sent under the name ``request``, its cap cut to the context.
+
+    Raises ``EngineError`` with the field for an empty name and for sizes that no engine would take.
+    """
+    room = max_model_len - prompt_tokens
+    if not request:
+        raise EngineError("a dispatched request has an empty name; give each one its own")
+    if prompt_tokens < 1 or room < 1:
+        raise EngineError(
+            f"request {request!r}: prompt_tokens is {prompt_tokens}; it must be at least 1 and leave "
+            f"room for a token in max_model_len = {max_model_len}"
+        )
+    if cap_tokens < 1 or predicted_tokens < 0:
+        raise EngineError(
+            f"request {request!r}: cap_tokens is {cap_tokens} and predicted_tokens {predicted_tokens}; give "
+            "at least 1, and at least 0"
+        )
+    if not 0 <= cached_prefix_tokens < prompt_tokens:
+        raise EngineError(
+            f"request {request!r}: cached_prefix_tokens is {cached_prefix_tokens} of {prompt_tokens}; at "
+            "least one prompt token must be computed"
+        )
+    return OwnRequest(prompt_tokens, min(cap_tokens, room), predicted_tokens, cached_prefix_tokens)
+
+
 @dataclass(frozen=True)
 class TypicalRequest:
     """Stands for each request of somebody else; found running, it has given half its answer."""
@@ -92,6 +125,7 @@ class Lines:
     """The rows of one instance by what they do: decoding, in the middle of the prompt, waiting."""
 
     limits: EngineLimits
+    own: Mapping[str, OwnRequest]
     stepping: bool
     ahead: bool
     decoding: list[Line]
@@ -100,15 +134,22 @@ class Lines:
 
     @classmethod
     def of(
-        cls, limits: EngineLimits, stepping: bool, ahead: bool, lines: Iterable[Line], running: int
+        cls,
+        limits: EngineLimits,
+        own: Mapping[str, OwnRequest],
+        stepping: bool,
+        ahead: bool,
+        lines: Iterable[Line],
+        running: int,
     ) -> Lines:
         """Sorted by their columns; the first ``running`` lines are the running list in order."""
         every = list(lines)
         partial = next((line for line in every[:running] if line.row[snap.PREFILLING]), None)
         decoding = [line for line in every[:running] if line is not partial]
-        return cls(limits, stepping, ahead, decoding, partial, [line.queue() for line in every[running:]])
+        waiting = [line.queue() for line in every[running:]]
+        return cls(limits, own, stepping, ahead, decoding, partial, waiting)
 
-    def correct(self, own: Mapping[str, OwnRequest]) -> None:
+    def correct(self) -> None:
         """Bring the rows of our requests to what they have shown.
 
         A request that has shown tokens decodes. One that has shown none, although its twin has given
@@ -117,19 +158,19 @@ class Lines:
         back: list[Line] = []
         partial, self.partial = self.partial, None
         unfinished = [*([partial] if partial else []), *self.waiting]
-        promoted = [line for line in unfinished if self._ahead_of_twin(line, own)]
+        promoted = [line for line in unfinished if self._ahead_of_twin(line)]
         decoding, self.decoding = self.decoding, []
         for line in decoding:
-            request = own.get(line.request)
+            request = self.own.get(line.request)
             given = line.row[snap.GENERATED]
             if request is not None and not 0 <= given - request.seen_tokens < MAX_LAG_TOKENS:
                 given = request.seen_tokens
             kept = given > 0 or request is None or line.row[snap.GENERATED] < MAX_LAG_TOKENS
             (self.decoding if kept and self._decode(line, given) else back).append(line)
         known = {line.request for line in (*decoding, *unfinished)}
-        lost = [Line(name, request.row()) for name, request in own.items() if name not in known]
+        lost = [Line(name, request.row()) for name, request in self.own.items() if name not in known]
         for line in (*promoted, *lost):
-            shown = own[line.request].seen_tokens
+            shown = self.own[line.request].seen_tokens
             (self.decoding if self._decode(line, shown) else back).append(line)
         self.partial = None if partial in promoted else partial
         self.waiting = [line for line in self.waiting if line not in promoted]
@@ -168,23 +209,27 @@ class Lines:
     def _decode(self, line: Line, generated: int) -> bool:
         return line.decode(generated, self.stepping, self.ahead, self.limits.block_size)
 
-    @staticmethod
-    def _ahead_of_twin(line: Line, own: Mapping[str, OwnRequest]) -> bool:
-        request = own.get(line.request)
+    def _ahead_of_twin(self, line: Line) -> bool:
+        request = self.own.get(line.request)
         return request is not None and request.seen_tokens > line.row[snap.GENERATED]
 
     def _seat(self, back: list[Line]) -> None:
-        """Keep as many running rows as there are seats: foreign ones give way first, then the newest."""
+        """Keep as many running rows as there are seats.
+
+        Foreign ones give way first, then those that have shown no token, then the newest.
+        """
         surplus = len(self.running) - self.limits.max_num_seqs
-        for line in [line for line in self.decoding if line.request == FOREIGN][: max(0, surplus)]:
-            self.decoding.remove(line)
-            surplus -= 1
-        for _ in range(surplus):
-            if self.partial is not None:
-                back.insert(0, self.partial)
+        newest_first = self.running[::-1]
+        for line in sorted(newest_first, key=self._sureness)[: max(0, surplus)]:
+            if line is self.partial:
                 self.partial = None
             else:
-                line = self.decoding.pop()
+                self.decoding.remove(line)
                 line.row[snap.PREEMPTIONS] += 1
+            if line.request != FOREIGN:
                 back.insert(0, line)
         self.waiting[:0] = [line.queue() for line in back]
+
+    def _sureness(self, line: Line) -> int:
+        request = self.own.get(line.request)
+        return 0 if request is None else 1 + (request.seen_tokens > 0)

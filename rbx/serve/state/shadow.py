@@ -21,7 +21,7 @@ from rbx.engine.instance_snapshot import InstanceSnapshot
 from rbx.engine.state import EngineState, Floats, Ints
 from rbx.errors import EngineError
 from rbx.serve.state import twin
-from rbx.serve.state.evidence import FOREIGN, Line, Lines, OwnRequest, TypicalRequest
+from rbx.serve.state.evidence import FOREIGN, Line, Lines, OwnRequest, TypicalRequest, own_request
 from rbx.serve.state.source import StateFlag, StateReading
 
 _GONE = None  # the slot of a request that ends with the running step
@@ -100,9 +100,8 @@ class Shadow:
         cached_prefix_tokens: int = 0,
     ) -> None:
         """A request was sent; ``cap_tokens`` is cut to the context, predicted 0 stands for no prediction."""
-        room = self._profile.limits.max_model_len - prompt_tokens
-        own = OwnRequest(prompt_tokens, min(cap_tokens, room), predicted_tokens, cached_prefix_tokens)
-        _check_request(request, own, room)
+        sizes = prompt_tokens, cap_tokens, predicted_tokens, cached_prefix_tokens
+        own = own_request(request, *sizes, self._profile.limits.max_model_len)
         now_s = self._time(at_s)
         if request in self._own:
             self._ignored["dispatched twice"] += 1
@@ -172,7 +171,7 @@ class Shadow:
             self._ended_s.popleft()
         foreign = max(0, running + waiting - len(self._own) - len(self._ended_s))
         lines, starts, steps = self._lines(self._heard(now_s))
-        lines.correct(self._own)
+        lines.correct()
         queued = sum(line.request != FOREIGN for line in lines.waiting)
         foreign_waiting = min(foreign, max(0, waiting - queued))
         foreign_running = min(foreign - foreign_waiting, self._profile.limits.max_num_seqs)
@@ -198,7 +197,7 @@ class Shadow:
         names = [self._names[slot] for slot in slots]
         if sum(1 for name in names if name) < len(self._own):
             lines = self._sorted(rows, names, running, starts)
-            lines.correct(self._own)
+            lines.correct()
             running = len(lines.running)
             shown = [*lines.running, *lines.waiting]
             rows, names = _table(shown), [line.request for line in shown]
@@ -249,12 +248,12 @@ class Shadow:
         lines.stepping = lines.ahead = False
         self._newest_s = at_s
         self._ended_s.clear()
-        lines.correct(self._own)
+        lines.correct()
         self._reload(lines, at_s, _NO_STARTS, _NO_STEPS)
 
     def _correct(self, heard_s: float) -> None:
         lines, starts, steps = self._lines(heard_s)
-        lines.correct(self._own)
+        lines.correct()
         self._reload(lines, heard_s, starts, steps)
 
     def _lines(self, heard_s: float) -> tuple[Lines, Floats, Ints]:
@@ -268,7 +267,8 @@ class Shadow:
         stepping = len(starts) > 0 and not math.isnan(starts[0])
         kept = [Line(name, row) for name, row in lines if name is not _GONE]
         gone = sum(name is _GONE for name in names[:running])
-        return Lines.of(self._profile.limits, stepping, len(starts) > int(stepping), kept, running - gone)
+        ahead = len(starts) > int(stepping)
+        return Lines.of(self._profile.limits, self._own, stepping, ahead, kept, running - gone)
 
     def _reload(self, lines: Lines, at_s: float, starts: Floats, steps: Ints) -> None:
         running = lines.running
@@ -296,24 +296,3 @@ class Shadow:
 
 def _table(lines: list[Line]) -> Ints:
     return np.array([line.row for line in lines], dtype=np.int64).reshape(-1, snap.N_REQUEST)
-
-
-def _check_request(request: str, own: OwnRequest, room: int) -> None:
-    """Refuse what the engine would; ``room`` is what the context leaves for the answer."""
-    if not request:
-        raise EngineError("a dispatched request has an empty name; give each one its own")
-    if own.prompt_tokens < 1 or room < 1:
-        raise EngineError(
-            f"request {request!r}: prompt_tokens is {own.prompt_tokens}; it must be at least 1 "
-            f"and leave room for a token in max_model_len = {own.prompt_tokens + room}"
-        )
-    if own.cap_tokens < 1 or own.predicted_tokens < 0:
-        raise EngineError(
-            f"request {request!r}: cap_tokens is {own.cap_tokens} and predicted_tokens "
-            f"{own.predicted_tokens}; give at least 1, and at least 0"
-        )
-    if not 0 <= own.cached_prefix_tokens < own.prompt_tokens:
-        raise EngineError(
-            f"request {request!r}: cached_prefix_tokens is {own.cached_prefix_tokens} of "
-            f"{own.prompt_tokens}; at least one prompt token must be computed"
-        )

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from rbx.config.pool import Tier
 from rbx.engine import instance_columns as inst
+from rbx.engine.queues import next_arrival_s
 from rbx.engine.simulator import EngineSim
 from rbx.serve.state.shadow import Shadow
 from rbx.serve.state.twin import given_tokens
@@ -87,9 +88,11 @@ class RouterView:
         """Step by step to ``until_s``, with gauges and tokens told as they come."""
         while True:
             stop_s = min(until_s, self._next_gauges_s)
-            times, counts = self.engine.state.times[0], self.engine.state.counts[0]
-            stepping = bool(counts[inst.STEPPING])
-            due_s = float(times[inst.END_S] if stepping else np.nextafter(times[inst.FORM_S], np.inf))
+            state = self.engine.state
+            stepping = bool(state.counts[0, inst.STEPPING])
+            due_s = float(state.times[0, inst.END_S if stepping else inst.FORM_S])
+            if not stepping:  # a batch is formed only when time has moved on
+                due_s = float(np.nextafter(min(due_s, next_arrival_s(state, 0)), np.inf))
             if due_s < stop_s:
                 self.engine.advance(max(due_s, self.engine.clock_s))
                 if stepping:
