@@ -16,8 +16,12 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Served:
-    """When each request (N,) got its first and last token, seconds from the first arrival."""
+    """When each request (N,) stood in a batch first, and got its first and last token.
 
+    Seconds from the first arrival.
+    """
+
+    scheduled_s: Floats
     first_token_s: Floats
     last_token_s: Floats
     preemptions: int
@@ -36,7 +40,12 @@ def served(run: RecordedRun, step_time: StepTime, **limits: int) -> Served:
     """By the engine; ``limits`` replace recorded ones."""
     engine = submitted(run, run.tier(step_time, **limits))
     engine.drain()
-    return Served(engine.first_token_s.copy(), engine.done_s.copy(), int(engine.preemptions.sum()))
+    return Served(
+        engine.first_scheduled_s.copy(),
+        engine.first_token_s.copy(),
+        engine.done_s.copy(),
+        int(engine.preemptions.sum()),
+    )
 
 
 def served_by_vllm(run: RecordedRun, step_time: StepTime, *, prefix_caching: bool) -> Served:
@@ -49,6 +58,7 @@ def served_by_vllm(run: RecordedRun, step_time: StepTime, *, prefix_caching: boo
     sequences = [Sequence(slot, *row) for slot, row in enumerate(rows)]
     VirtualCore(run.tier(step_time), sequences, prefix_caching=prefix_caching).run()
     return Served(
+        np.array([sequence.first_scheduled_s for sequence in sequences]),
         np.array([sequence.first_token_s for sequence in sequences]),
         np.array([sequence.done_s for sequence in sequences]),
         sum(sequence.preemptions for sequence in sequences),
