@@ -48,3 +48,28 @@ def test_decode_step_is_the_closed_form() -> None:
     step = load_pool(Path(PAPER)).value.tiers[0].step_time
     expected = 0.04142 + 1.417e-4 * 32 + 7.199e-8 * 32 * 500
     assert decode_step_s(step, 32, 500) == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("step_time", "expected_s"),
+    [
+        (
+            "{feature_set: B, b0_s: 0.01, prefill_s_per_token: 1e-4, decode_s_per_seq: 2e-4, "
+            "context_s_per_token: 1e-7, chunk_s_per_squared_token: 1e-8, cross_s_per_token_pair: 2e-8, "
+            "source: x}",
+            0.01 + 32 * 2e-4 + 32 * 500 * 1e-7,
+        ),
+        (
+            "{feature_set: C, b0_s: 0.01, prefill_s_per_token: 1e-4, decode_s_per_seq: 2e-4, source: x}",
+            0.01 + 32 * 2e-4,
+        ),
+    ],
+    ids=["B", "C"],
+)
+def test_every_feature_set_is_shown(
+    capsys: pytest.CaptureFixture[str], step_time: str, expected_s: float
+) -> None:
+    assert run(["pool", "show", PAPER, "--json", "--set", f"tiers.0.step_time={step_time}"]) == 0
+    shown = json.loads(capsys.readouterr().out)["tiers"][0]
+    assert shown["step_time_feature_set"] == step_time[len("{feature_set: ")]
+    assert shown["decode_step_s"]["32"] == pytest.approx(expected_s, rel=1e-12)

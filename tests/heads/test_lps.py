@@ -18,7 +18,7 @@ from rbx.engine.instance_profile import InstanceProfile
 from rbx.engine.simulator import EngineSim
 from rbx.errors import EngineError
 from rbx.heads.lps import Traffic, engine_lps, lps_wait_s, service_rates_per_s, slots_of
-from tests.engine.scenes import tier
+from tests.engine.scenes import priced_by, tier
 
 Floats = NDArray[np.float64]
 SEEDS = 8
@@ -153,6 +153,29 @@ def test_a_lone_query_waits_for_its_own_prefill_only() -> None:
     profile = InstanceProfile.of(llm(max_num_batched_tokens=128))
     estimate = engine_lps(profile, Traffic(300.0, 50.0), 1e-6)
     assert estimate.ttft_s == pytest.approx(3 * 0.008 + 300e-4 + 1e-9 * 300 * 301 / 2, rel=1e-3)
+
+
+@pytest.mark.parametrize("feature_set", ["A", "B", "C"])
+@pytest.mark.parametrize("budget", [128, 2048])
+def test_a_lone_query_takes_what_the_engine_says_under_every_feature_set(
+    feature_set: str, budget: int
+) -> None:
+    rng, charged = np.random.default_rng(0), 0
+    for _ in range(20):
+        server = priced_by(llm(max_num_batched_tokens=budget), feature_set, rng, exact=False)
+        profile = InstanceProfile.of(server)
+        engine = EngineSim([server], 1)
+        engine.submit(0, 0.0, 300, 50, 50, True)
+        engine.drain()
+        first_s, done_s = float(engine.first_token_s[0]), float(engine.done_s[0])
+        traffic = Traffic(300.0, 50.0, 0.0)
+        assert engine_lps(profile, traffic, 1e-9).ttft_s == pytest.approx(first_s, rel=1e-6)
+        # One in service: a request takes its prefill's chunks beyond one step, and a step a token.
+        extra_s = (math.ceil(300 / budget) - 1) * server.step_time.b0_s
+        alone = float(service_rates_per_s(profile, traffic, 1)[0])
+        assert 1.0 / alone == pytest.approx(done_s - extra_s, rel=2e-3)
+        charged += profile.coefficients.as_b[5] > 0.0
+    assert feature_set == "C" or charged > 5
 
 
 @pytest.mark.parametrize(
