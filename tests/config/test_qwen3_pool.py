@@ -84,3 +84,24 @@ def test_prefill_alone_is_faster_than_the_published_throughput_and_of_its_order(
         prompt = 8_300
         tokens_per_s = prompt / (b0 + per_token * prompt + per_squared * prompt**2)
         assert 1.0 < tokens_per_s / PREFILL_TOKENS_PER_S[tier.model] < 2.0
+
+
+def without(tier: Tier, *, limit: str = "", **changes: object) -> dict[str, object]:
+    """A tier as a mapping, less one of its limits."""
+    data = tier.model_dump(mode="json")
+    data["limits"].pop(limit, None)
+    return {**data, **changes}
+
+
+def test_the_variants_differ_in_what_they_are_named_for(tiers: tuple[Tier, ...]) -> None:
+    def variant(name: str) -> tuple[Tier, ...]:
+        return load_pool(POOL.with_name(f"{name}.yaml")).value.tiers
+
+    ahead, tight, three = variant("qwen3-h100-async"), variant("qwen3-h100-kv-tight"), variant("qwen3-8b-x3")
+    for tier, other in zip(tiers, ahead, strict=True):
+        assert other.limits.async_scheduling
+        assert without(tier, limit="async_scheduling") == without(other, limit="async_scheduling")
+    for tier, other in zip(tiers, tight, strict=True):
+        assert other.limits.kv_blocks == tier.limits.kv_blocks // 8
+        assert without(tier, limit="kv_blocks") == without(other, limit="kv_blocks")
+    assert [without(tier) for tier in three] == [without(tiers[1], instances=3)]
