@@ -8,6 +8,7 @@ from rbx.report.dominance import Duel, duels
 from rbx.report.frontier import non_dominated, upper_hull
 from rbx.report.interval import Interval
 from rbx.report.load import Sweep
+from rbx.report.ontime.study import OnTimeStudy, study_on_time
 from rbx.report.paired import MEANS, QUANTILES, TAIL_METRICS, PairedPoints, Resampling, pair_up
 from rbx.report.plane import PLANES, Plane, coordinates
 from rbx.report.point import Point, baseline_label, to_points
@@ -74,12 +75,13 @@ class RateResult:
 
 @dataclass(frozen=True)
 class Analysis:
-    """A sweep, analysed; ``rates`` ascend."""
+    """A sweep, analysed; ``rates`` ascend. ``on_time`` is None where no request has a TTFT target."""
 
     sweep: Sweep
     baseline_label: str
     resampling: Resampling
     rates: tuple[RateResult, ...]
+    on_time: OnTimeStudy | None
 
     @property
     def results(self) -> tuple[PointResult, ...]:
@@ -101,7 +103,13 @@ def analyse(sweep: Sweep, *, baseline: str | None, resampling: Resampling) -> An
         for paired in pair_up(points, sweep.labels, resampling)
         for rate_per_s in paired.rates
     ]
-    return Analysis(sweep, label, resampling, tuple(sorted(rates, key=lambda rate: rate.rate_per_s)))
+    return Analysis(
+        sweep,
+        label,
+        resampling,
+        tuple(sorted(rates, key=lambda rate: rate.rate_per_s)),
+        None if sweep.on_time is None else study_on_time(points, sweep.on_time, resampling),
+    )
 
 
 def _rate(paired: PairedPoints, rate_per_s: float, label: str) -> RateResult:

@@ -40,14 +40,24 @@ _NEVER_NEGATIVE = (
     "score_s",
     "batch_size",
     "preemptions",
+    "ttft_target_s",
+    "predicted_ttft_s",
+    "on_time_candidates",
 )
 
 
-def faults(records: pa.Table, summary: CellSummary, spec: CellSpec, *, has_targets: bool) -> list[str]:
+def faults(
+    records: pa.Table,
+    summary: CellSummary,
+    spec: CellSpec,
+    *,
+    has_targets: bool,
+    has_ttft_targets: bool = False,
+) -> list[str]:
     """Everything that keeps a cell from being reported, in words; empty where it adds up.
 
     ``records`` has the columns of ``RECORDS`` in their types; ``has_targets`` says whether the
-    workload has targets that a request meets or misses.
+    workload has targets that a request meets or misses, ``has_ttft_targets`` whether TTFT is among them.
     """
     holes = [name for name in _NEVER_NULL if records[name].null_count]
     if holes:
@@ -59,6 +69,7 @@ def faults(records: pa.Table, summary: CellSummary, spec: CellSpec, *, has_targe
         *_request_faults(records, spec),
         *_number_faults(records),
         *_unknown_faults(records, has_targets=has_targets),
+        *_target_faults(records, has_ttft_targets=has_ttft_targets),
         *_score_faults(records),
         *_order_faults(records),
     ]
@@ -115,6 +126,15 @@ def _unknown_faults(records: pa.Table, *, has_targets: bool) -> Iterator[str]:
             yield f"{lost.sum()} ok requests have no {name}, the first is request {_first(ok, lost)}"
     if not has_targets and records["slo_met"].null_count < records.num_rows:
         yield "column slo_met holds values, but the workload has no target"
+
+
+def _target_faults(records: pa.Table, *, has_ttft_targets: bool) -> Iterator[str]:
+    """Every scheduled request is early or late, failed ones too: a target that is lost can't be judged."""
+    target_s = records["ttft_target_s"]
+    if has_ttft_targets and target_s.null_count:
+        yield f"{target_s.null_count} requests have no ttft_target_s, but the workload has TTFT targets"
+    if not has_ttft_targets and target_s.null_count < records.num_rows:
+        yield "column ttft_target_s holds values, but the workload has no TTFT target"
 
 
 def _score_faults(records: pa.Table) -> Iterator[str]:

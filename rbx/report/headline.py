@@ -10,6 +10,7 @@ from rbx.report.analysis import Analysis
 from rbx.report.answer import AnswerList, Fought, answer, compared
 from rbx.report.decision_tables import saturation_warnings
 from rbx.report.number import percent
+from rbx.report.ontime.words import on_time_answer
 from rbx.report.point import Point
 
 
@@ -26,7 +27,7 @@ def headline(analysis: Analysis) -> Headline:
     """Compose the sentences at the top of the page."""
     return Headline(
         run=what_was_run(analysis),
-        answer=answer(analysis),
+        answer=(*on_time_answer(analysis.on_time), *answer(analysis)),
         warnings=tuple(_warnings(analysis)),
     )
 
@@ -126,10 +127,7 @@ def _warnings(analysis: Analysis) -> Iterable[str]:
     if sweep.unmatched:
         yield f"{sweep.unmatched:,} completed requests have no score and are left out of quality means."
     yield from _overload(analysis)
-    fallback = [r.point.label for r in analysis.results if r.point.metrics.fallback_share > 0]
-    if fallback:
-        names = ", ".join(dict.fromkeys(fallback))
-        yield f"Some requests were decided without estimates (fallback): {names}."
+    yield from _fallbacks(analysis)
     late = [
         r.point
         for r in analysis.results
@@ -137,6 +135,18 @@ def _warnings(analysis: Analysis) -> Iterable[str]:
     ]
     if late and not analysis.sweep.manifest.get("simulated"):
         yield f"The client sent at less than 95 % of the asked rate in {_plural(len(late), 'point')}."
+
+
+def _fallbacks(analysis: Analysis) -> Iterable[str]:
+    """BEAR falls back where it predicts no instance in time, others where they have no estimates."""
+    points = [result.point for result in analysis.results if result.point.metrics.fallback_share > 0]
+    hopeless = [point.label for point in points if point.policy.get("kind") == "bear"]
+    blind = [point.label for point in points if point.policy.get("kind") != "bear"]
+    if hopeless:
+        names = ", ".join(dict.fromkeys(hopeless))
+        yield f"For some requests no instance was predicted in time, and the fallback decided: {names}."
+    if blind:
+        yield f"Some requests were decided without estimates (fallback): {', '.join(dict.fromkeys(blind))}."
 
 
 def _coverage(manifest: dict[str, Any]) -> Iterable[str]:

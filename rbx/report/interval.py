@@ -35,17 +35,18 @@ def not_estimable(value: float, reason: str) -> Interval:
 
 
 def percentile_interval(
-    value: float, low: float, high: float, n_prompts: int, *, scale: float = 0.0
+    value: float, low: float, high: float, n_drawn: int, *, scale: float = 0.0, drawn: str = "prompts"
 ) -> Interval:
-    """Judge the two percentiles of a statistic's replicates, taken over ``n_prompts`` prompts.
+    """Judge the two percentiles of a statistic's replicates, taken over ``n_drawn`` units.
 
     NaN percentiles mean that some resample held nothing to average. ``scale`` is the size of the
-    terms of a difference: a width below the rounding error of such terms counts as none.
+    terms of a difference: a width below the rounding error of such terms counts as none. ``drawn``
+    names the units.
     """
     if math.isnan(value):
         return not_estimable(value, "no value to average")
-    if n_prompts < 2:
-        return not_estimable(value, f"resampling needs at least 2 prompts, there is {n_prompts}")
+    if n_drawn < 2:
+        return not_estimable(value, f"resampling needs at least 2 {drawn}, there is {n_drawn}")
     if math.isnan(low) or math.isnan(high):
         return not_estimable(value, "some resamples hold no value to average")
     if high - low <= 1e-12 * max(scale, abs(value)):

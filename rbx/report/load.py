@@ -19,6 +19,7 @@ from rbx.report.conservation import faults
 from rbx.report.labels import Labels, read_labels
 from rbx.report.manifest import Manifest, read_manifest
 from rbx.report.membership import strangers
+from rbx.report.ontime.rule import OnTimeRule
 from rbx.report.plain_faults import plain_faults
 from rbx.report.requests import Requests, to_requests
 from rbx.sweep.records import RECORDS
@@ -47,7 +48,7 @@ class Sweep:
     """A sweep directory in memory; cells stand in the order of the manifest.
 
     ``prompt_ids`` are sorted; ``Requests.prompt`` numbers them. ``unmatched`` holds one line for each
-    completed request that has no quality score.
+    completed request that has no quality score; ``on_time`` is None where no request has a TTFT target.
     """
 
     folder: Path
@@ -58,6 +59,7 @@ class Sweep:
     missing: tuple[CellSpec, ...]
     labels: Labels
     unmatched: int
+    on_time: OnTimeRule | None
 
 
 def read_sweep(folder: Path, *, strict: bool = False) -> Sweep:
@@ -99,6 +101,7 @@ def read_sweep(folder: Path, *, strict: bool = False) -> Sweep:
         missing=tuple(missing),
         labels=labels.of(ids),
         unmatched=len(unmatched),
+        on_time=manifest.on_time,
     )
 
 
@@ -122,7 +125,13 @@ def _read_cell(
         return InvalidCell(spec, (f"{path.name} is not the file its summary was written for",))
     reasons = column_faults(table, RECORDS)
     if not reasons:
-        reasons = faults(table, summary, spec, has_targets=manifest.has_targets)
+        reasons = faults(
+            table,
+            summary,
+            spec,
+            has_targets=manifest.has_targets,
+            has_ttft_targets=manifest.on_time is not None,
+        )
         reasons += strangers(table, summary, spec, manifest, labelled)
     return InvalidCell(spec, tuple(reasons)) if reasons else (summary, table)
 

@@ -10,8 +10,10 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from rbx.config.base import NonNegativeInt, PositiveFloat, UnitFloat, flatten
+from rbx.config.base import NonNegativeFloat, NonNegativeInt, PositiveFloat, UnitFloat, flatten
+from rbx.config.experiment import Slo
 from rbx.errors import StoreError
+from rbx.report.ontime.rule import OnTimeRule
 from rbx.report.plain_faults import plain_faults
 from rbx.sweep.store import CellSpec, SweepStore
 
@@ -26,7 +28,8 @@ class Manifest:
     """``content`` is the file as it stands; the rest is what the cells are checked against.
 
     ``tier_model`` maps the name of each tier of the pool to its model; ``has_targets`` says whether
-    requests are judged against a target; ``labels_sha256`` is None in sweeps that kept no such digest.
+    requests are judged against a target, ``on_time`` by what rule those of TTFT are, None without any;
+    ``labels_sha256`` is None in sweeps that kept no such digest.
     """
 
     content: dict[str, Any]
@@ -34,6 +37,7 @@ class Manifest:
     tier_model: dict[str, str]
     instances: frozenset[str]
     has_targets: bool
+    on_time: OnTimeRule | None
     labels_sha256: str | None
 
     @property
@@ -104,6 +108,7 @@ class _Slo(_Part):
     ttft_s: PositiveFloat | None = None
     ttft_target: dict[str, Any] | None = None
     e2e_s: PositiveFloat | None = None
+    cost_weight_per_usd: NonNegativeFloat = Slo().cost_weight_per_usd
 
 
 class _Workload(_Part):
@@ -146,9 +151,14 @@ def read_manifest(store: SweepStore) -> Manifest:
         specs=tuple(CellSpec(**{name: cell[name] for name in names}) for cell in content["cells"]),
         tier_model={tier.name: tier.model for tier in file.pool.tiers},
         instances=frozenset(instance.name for instance in file.pool.instances),
-        has_targets=slo != _Slo(),
+        has_targets=slo.e2e_s is not None or _has_ttft_targets(slo),
+        on_time=OnTimeRule(slo.cost_weight_per_usd) if _has_ttft_targets(slo) else None,
         labels_sha256=file.labels_sha256,
     )
+
+
+def _has_ttft_targets(slo: _Slo) -> bool:
+    return slo.ttft_s is not None or slo.ttft_target is not None
 
 
 def _unfit_numbers(content: dict[str, Any]) -> list[str]:

@@ -31,9 +31,9 @@ def percent(share: float, decimals: int = 0) -> str:
     if not math.isfinite(share):
         return UNKNOWN
     text = f"{100 * share:.{decimals}f}"
-    if 0 < share < 1 and float(text) in (0.0, 100.0):
-        return percent(share, decimals + 1) if decimals < 3 else f"{text} %"
-    return f"{text} %"
+    if 0 < abs(share) < 1 and abs(float(text)) in (0.0, 100.0) and decimals < 3:
+        return percent(share, decimals + 1)
+    return f"{text.replace('-', _MINUS)} %"
 
 
 def milliseconds(seconds: float) -> str:

@@ -20,10 +20,22 @@ from rbx.report.duel_tables import baseline_table, duels_table, standing_table, 
 from rbx.report.figures.drawing import Drawing
 from rbx.report.headline import headline, kinds
 from rbx.report.number import percent
+from rbx.report.ontime.definitions import ON_TIME_DEFINITIONS, on_time_words
+from rbx.report.ontime.estimator_tables import estimator_tables
+from rbx.report.ontime.published import are_comparable
+from rbx.report.ontime.rate_table import on_time_table
+from rbx.report.ontime.tables import (
+    averages_table,
+    curve_tables,
+    lost_table,
+    published_cells_table,
+    rivals_table,
+)
 from rbx.report.rate_tables import rate_tables
 from rbx.report.sweep_tables import frontier_table, references_table, winners_table
 from rbx.report.table import Table
 
+_ON_TIME_FIGURES = ("on-time", "predicted-ttft")
 _TEMPLATES = Path(__file__).parent / "templates"
 
 
@@ -35,6 +47,7 @@ class _RateSection:
     duels: Table
     decisions: Table
     tables: tuple[Table, ...]
+    on_time: Table | None
 
 
 def render_page(analysis: Analysis, drawings: Iterable[Drawing]) -> str:
@@ -57,11 +70,18 @@ def render_page(analysis: Analysis, drawings: Iterable[Drawing]) -> str:
         kinds=kinds(analysis),
         headline=headline(analysis),
         comparisons=[table for table in _comparisons(analysis) if table.rows],
+        on_time=_on_time(analysis),
+        on_time_words=on_time_words(analysis.on_time, analysis.resampling, LEVEL),
         frontier=frontier_table(analysis),
         margin=f"{QUALITY_MARGIN:g}",
         winners=winners_table(analysis),
         references=references_table(analysis),
-        figures=[(d, Markup(d.inline_svg)) for d in shown if not _is_other_rate(d, middle)],
+        on_time_figures=[(d, Markup(d.inline_svg)) for d in shown if d.name in _ON_TIME_FIGURES],
+        figures=[
+            (d, Markup(d.inline_svg))
+            for d in shown
+            if d.name not in _ON_TIME_FIGURES and not _is_other_rate(d, middle)
+        ],
         more_figures=[(d, Markup(d.inline_svg)) for d in shown if _is_other_rate(d, middle)],
         sections=[
             _section(index, rate, analysis, is_open=rate is analysis.middle)
@@ -69,7 +89,7 @@ def render_page(analysis: Analysis, drawings: Iterable[Drawing]) -> str:
         ],
         invalid=analysis.sweep.invalid,
         missing=analysis.sweep.missing,
-        definitions=DEFINITIONS,
+        definitions=DEFINITIONS + (ON_TIME_DEFINITIONS if analysis.on_time else ()),
         interval_words=interval_words(analysis.resampling, LEVEL),
         settings=_settings(manifest),
         provenance=_provenance(manifest),
@@ -81,6 +101,20 @@ def _comparisons(analysis: Analysis) -> tuple[Table, ...]:
     if not any(rate.duels for rate in analysis.rates):
         return ()
     return baseline_table(analysis), tally_table(analysis), standing_table(analysis)
+
+
+def _on_time(analysis: Analysis) -> tuple[Table, ...]:
+    """The on-time tables over all rates; none without TTFT targets."""
+    study, published = analysis.on_time, are_comparable(analysis.sweep.manifest)
+    if study is None:
+        return ()
+    tables = list(curve_tables(study))
+    if (comparison := study.comparison) is not None:
+        lost = lost_table(comparison)
+        tables = [averages_table(study, comparison, published=published), *tables, rivals_table(comparison)]
+        tables += [lost] if lost.rows else []
+    tables += estimator_tables(study, published=published)
+    return (*tables, published_cells_table()) if published else tuple(tables)
 
 
 def _asset(name: str) -> Markup:
@@ -101,6 +135,7 @@ def _section(index: int, rate: RateResult, analysis: Analysis, *, is_open: bool)
         duels=duels_table(rate),
         decisions=decisions_table(rate),
         tables=tuple(rate_tables(rate, analysis.baseline_label)),
+        on_time=None if analysis.on_time is None else on_time_table(analysis.on_time, rate.rate_per_s),
     )
 
 

@@ -22,7 +22,9 @@ class Requests:
 
     Times are seconds from the cell's start, NaN where nothing happened. ``prompt`` numbers the
     sweep's sorted prompt ids; ``status`` numbers ``STATUSES``. ``quality`` is NaN where there is no
-    score. ``slo_met`` is NaN without a target, else 0 or 1.
+    score. ``slo_met`` is NaN without a target, else 0 or 1. ``predicted_ttft_s`` counts from
+    ``scheduled_s``, as ``ttft_s`` does; it, ``ttft_target_s`` and ``on_time_candidates`` (how many
+    instances were predicted to meet the target) are NaN where there is none.
     """
 
     prompt: Ints
@@ -43,7 +45,11 @@ class Requests:
     score_s: Floats
     batch_size: Floats
     fallback: Bools
+    shed: Bools
     preemptions: Floats
+    ttft_target_s: Floats
+    predicted_ttft_s: Floats
+    on_time_candidates: Floats
 
     @property
     def ok(self) -> Bools:
@@ -76,6 +82,11 @@ class Requests:
         return self.first_token_s - self.scheduled_s
 
     @property
+    def on_time(self) -> Bools:
+        """Completed requests whose TTFT is within their target; none where there is no target."""
+        return np.asarray(self.ok & (self.ttft_s <= self.ttft_target_s))
+
+    @property
     def ttft_from_sent_s(self) -> Floats:
         """From the real send to the first token."""
         return self.first_token_s - self.sent_s
@@ -96,6 +107,7 @@ class Requests:
 def to_requests(records: pa.Table, prompt_ids: pa.Array) -> Requests:
     """Lay a checked table of ``RECORDS`` out as arrays; ``prompt_ids`` holds every prompt of the sweep."""
     records = records.sort_by("request")
+    mode = _words(records, "decision_mode")
     return Requests(
         prompt=_numbered(records["prompt_id"], prompt_ids),
         status=_numbered(records["status"].cast(pa.string()), pa.array(STATUSES)),
@@ -115,8 +127,12 @@ def to_requests(records: pa.Table, prompt_ids: pa.Array) -> Requests:
         encode_s=_floats(records, "encode_s"),
         score_s=_floats(records, "score_s"),
         batch_size=_floats(records, "batch_size"),
-        fallback=_words(records, "decision_mode") == "fallback",
+        fallback=mode == "fallback",
+        shed=mode == "shed",
         preemptions=np.nan_to_num(_floats(records, "preemptions"), nan=0.0),
+        ttft_target_s=_floats(records, "ttft_target_s"),
+        predicted_ttft_s=_floats(records, "predicted_ttft_s"),
+        on_time_candidates=_floats(records, "on_time_candidates"),
     )
 
 

@@ -11,10 +11,11 @@ from rbx.report.analysis import Analysis, analyse
 from rbx.report.cells_table import cells_table
 from rbx.report.figures import draw_all
 from rbx.report.load import read_sweep
+from rbx.report.ontime.csv import on_time_csv
 from rbx.report.page import render_page
 from rbx.report.paired import Resampling
 from rbx.report.summary import summarise
-from rbx.sweep.durable import write_json, write_table
+from rbx.sweep.durable import write_json, write_table, write_text
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,8 @@ def write_report(
         raise StoreError(f"{out}: can't be written: {error.strerror or error}") from None
     write_table(cells_table(sweep), out / "cells.parquet")
     write_json(summary, out / "summary.json")
+    if analysis.on_time is not None:
+        write_text(on_time_csv(analysis.on_time), out / "on_time.csv")
     _clear_stale(figures, written)
     return Report(out / "index.html", summary, analysis)
 

@@ -10,6 +10,8 @@ from rbx.report.analysis import Against, Analysis, PointResult, RateResult, Tail
 from rbx.report.bootstrap import LEVEL
 from rbx.report.dominance import Duel, Trade
 from rbx.report.interval import Interval
+from rbx.report.ontime.published import are_comparable
+from rbx.report.ontime.summary import summarise_on_time
 from rbx.report.reference import References
 
 
@@ -40,6 +42,8 @@ def summarise(analysis: Analysis) -> dict[str, Any]:
         "unmatched_requests": sweep.unmatched,
         "rates": [_rate(rate) for rate in analysis.rates],
     }
+    if analysis.on_time is not None:
+        summary["on_time"] = summarise_on_time(analysis.on_time, are_comparable(manifest))
     cleaned: dict[str, Any] = nulls(summary)
     return cleaned
 

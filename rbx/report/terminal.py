@@ -11,6 +11,7 @@ from rich.text import Text
 
 from rbx.report.analysis import Analysis
 from rbx.report.headline import headline, kinds
+from rbx.report.ontime.leaders import leaders_table
 from rbx.report.plain_text import printable
 from rbx.report.rate_tables import rate_tables
 from rbx.report.sweep_tables import winners_table
@@ -37,6 +38,8 @@ def print_report(console: Console, analysis: Analysis) -> None:
             console.print(Text(found.note, style="dim"))
     console.print()
     stamp = " · ".join(kinds(analysis))
+    if analysis.on_time is not None:
+        console.print(_rich(leaders_table(analysis.on_time), stamp))
     console.print(_rich(winners_table(analysis), stamp))
     cells = _brief(next(rate_tables(analysis.middle, analysis.baseline_label)))
     console.print(_rich(cells, f"λ = {analysis.middle.rate_per_s:g} req/s · {stamp}".rstrip(" ·")))

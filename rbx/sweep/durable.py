@@ -44,10 +44,15 @@ def write_table(table: pa.Table, path: Path) -> None:
     _replace(path, lambda file: pq.write_table(table, file, compression="zstd"))
 
 
+def write_text(text: str, path: Path) -> None:
+    """Write UTF-8 text durably, line ends as they are."""
+    _replace(path, lambda file: file.write(text.encode()))
+
+
 def write_json(data: Any, path: Path) -> None:
     """Write JSON durably, keys in the order given; NaN and infinity are refused."""
     text = json.dumps(data, indent=1, allow_nan=False, ensure_ascii=False) + "\n"
-    _replace(path, lambda file: file.write(text.encode()))
+    write_text(text, path)
 
 
 def clear_leftovers(folder: Path) -> int:

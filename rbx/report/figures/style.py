@@ -32,10 +32,23 @@ FAMILY_COLOURS = {
     "always": "#009e73",
     "random": "#e69f00",
     "mix": "#cc79a7",
+    "bear": "#222222",
 }
 OTHER_COLOUR = "#56b4e9"
-_FAMILY_MARKERS = {"routebalance": "o", "passthrough": "s", "always": "^", "random": "D", "mix": "v"}
-FAMILY_WORDS = {"routebalance": "RouteBalance", "always": "one model always", "random": "random model"}
+_FAMILY_MARKERS = {
+    "routebalance": "o",
+    "passthrough": "s",
+    "always": "^",
+    "random": "D",
+    "mix": "v",
+    "bear": "X",
+}
+FAMILY_WORDS = {
+    "routebalance": "RouteBalance",
+    "always": "one model always",
+    "random": "random model",
+    "bear": "BEAR, its variants",
+}
 
 _DISPATCH_LETTERS = {"round-robin": "RR", "shortest-queue": "SQ", "random": "RD"}
 LABEL_KEY = "RouteBalance: weights % of quality/latency/cost. RR round-robin, SQ shortest queue, RD random."
@@ -140,6 +153,7 @@ def foot(
     *,
     results: Sequence[PointResult],
     intervals: str = "",
+    over: str = "prompts",
     labels: bool = False,
 ) -> None:
     """Population, number of requests of the points drawn, what the intervals are, and the stamp."""
@@ -147,7 +161,7 @@ def foot(
     n = f"{scheduled[0]:,}" if len(scheduled) == 1 else f"{scheduled[0]:,} to {scheduled[-1]:,}"
     text = f"{population} n = {n} scheduled requests a policy and rate."
     if intervals:
-        text += f" {intervals}: {100 * LEVEL:.0f} % bootstrap intervals over prompts."
+        text += f" {intervals}: {100 * LEVEL:.0f} % bootstrap intervals over {over}."
     lines = textwrap.wrap(text, _FOOT_CHARACTERS) + ([LABEL_KEY] if labels else [])
     figure.text(0.01, 0.012, "\n".join(lines), fontsize=7, color=FAINT, va="bottom", linespacing=1.35)
     if marked := stamp(analysis):
