@@ -16,6 +16,7 @@ from rbx.engine.instance_snapshot import InstanceSnapshot
 from rbx.errors import EngineError
 from rbx.heads.bea.unseen import NOTHING_UNSEEN, UnseenRequests
 from rbx.serve.state.evidence import OwnRequest, own_request
+from rbx.serve.state.published import MEANWHILE_S
 from rbx.serve.state.source import StateFlag, StateReading, StateSource
 
 
@@ -46,11 +47,15 @@ class Rung:
 
 @dataclass(frozen=True)
 class BestState:
-    """A reading, the name of the rung that gave it, and what was sent and is not in it."""
+    """A reading, the name of the rung that gave it, and what was sent and is not in it.
+
+    Predict from ``now_s``: a snapshot may have been published after the caller looked at the clock.
+    """
 
     reading: StateReading
     rung: str
     unseen: UnseenRequests
+    now_s: float
 
 
 @dataclass
@@ -115,8 +120,9 @@ class StateLadder:
         for rung in self._rungs:
             reading = self._read(rung, now_s)
             if reading is not None:
-                return BestState(reading, rung.name, self._unseen(rung.name, reading, now_s))
-        return BestState(self._ledger_only(now_s), LEDGER, NOTHING_UNSEEN)
+                from_s = max(now_s, reading.snapshot.stamp_s)
+                return BestState(reading, rung.name, self._unseen(rung.name, reading, from_s), from_s)
+        return BestState(self._ledger_only(now_s), LEDGER, NOTHING_UNSEEN, now_s)
 
     def _read(self, rung: Rung, now_s: float) -> StateReading | None:
         """The rung's reading, or None with the reason counted."""
@@ -131,7 +137,7 @@ class StateLadder:
         stamp_s = reading.snapshot.stamp_s
         back = stamp_s < self._last_stamp_s.get(rung.name, 0.0)
         self._last_stamp_s[rung.name] = stamp_s
-        if back or not stamp_s <= now_s:
+        if back or not stamp_s <= now_s + MEANWHILE_S:
             self._fallbacks[rung.name, Fallback.CLOCK_JUMP] += 1
             return None
         if now_s - stamp_s > rung.max_age_s:

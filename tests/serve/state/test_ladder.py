@@ -63,7 +63,7 @@ def test_the_first_fresh_source_is_taken_and_nothing_is_counted() -> None:
         (Scripted(), 10.2, Fallback.MISSING),
         (Scripted(broken=True), 10.2, Fallback.INVALID),
         (Scripted(exact(10.0)), 10.6, Fallback.STALE),
-        (Scripted(exact(10.3)), 10.2, Fallback.CLOCK_JUMP),
+        (Scripted(exact(10.5)), 10.2, Fallback.CLOCK_JUMP),
     ],
     ids=lambda value: value.value if isinstance(value, Fallback) else "",
 )
@@ -74,6 +74,14 @@ def test_each_fault_is_counted_by_its_reason_and_the_next_source_answers(
     for _ in range(3):
         assert states.best(now_s).rung == "shadow"
     assert states.fallbacks == {("plugin", reason): 3}
+
+
+def test_a_snapshot_published_after_the_look_at_the_clock_moves_the_question() -> None:
+    states = ladder(Scripted(exact(10.203)), Scripted())
+    states.dispatched("d", 10.202, 70, 50)
+    best = states.best(10.2)
+    assert (best.rung, best.now_s) == ("plugin", 10.203)
+    assert predict_ttft(best.reading.snapshot, Probe(50), now_s=best.now_s, unseen=best.unseen).seconds > 0.0
 
 
 def test_a_stamp_that_runs_back_is_refused_once() -> None:
