@@ -105,7 +105,7 @@ def replicate(
     # Centring keeps the rounding error relative to the spread, not to the level of the values.
     centres = np.nan_to_num(columns.values(), nan=0.0)
     centred = columns.sums - centres * columns.counts
-    weights, which = _distinct([*columns.counts.T, *(tail.per_prompt(n_prompts) for tail in tails)])
+    weights, which = distinct([*columns.counts.T, *(tail.per_prompt(n_prompts) for tail in tails)])
     means = np.empty((n_means, n_resamples))
     tail = np.empty((len(tails), len(quantiles), n_resamples))
     start = 0
@@ -122,7 +122,7 @@ def replicate(
     return Replicates(means, tail)
 
 
-def _distinct(vectors: list[Floats]) -> tuple[Floats, Ints]:
+def distinct(vectors: list[Floats]) -> tuple[Floats, Ints]:
     """Most cells count the same requests: the distinct vectors, and which of them each one is."""
     seen: dict[bytes, int] = {}
     which = np.array([seen.setdefault(vector.tobytes(), len(seen)) for vector in vectors], dtype=np.int64)

@@ -52,7 +52,7 @@ def faults(
     spec: CellSpec,
     *,
     has_targets: bool,
-    has_ttft_targets: bool = False,
+    has_ttft_targets: bool,
 ) -> list[str]:
     """Everything that keeps a cell from being reported, in words; empty where it adds up.
 

@@ -70,6 +70,7 @@ def render_page(analysis: Analysis, drawings: Iterable[Drawing]) -> str:
         kinds=kinds(analysis),
         headline=headline(analysis),
         comparisons=[table for table in _comparisons(analysis) if table.rows],
+        gains=_gains(analysis),
         on_time=_on_time(analysis),
         on_time_words=on_time_words(analysis.on_time, analysis.resampling, LEVEL),
         frontier=frontier_table(analysis),
@@ -103,16 +104,22 @@ def _comparisons(analysis: Analysis) -> tuple[Table, ...]:
     return baseline_table(analysis), tally_table(analysis), standing_table(analysis)
 
 
+def _gains(analysis: Analysis) -> Table | None:
+    """What BEAR gains on average, for the top of the page."""
+    study = analysis.on_time
+    if study is None or study.comparison is None:
+        return None
+    return averages_table(study, study.comparison, published=are_comparable(analysis.sweep.manifest))
+
+
 def _on_time(analysis: Analysis) -> tuple[Table, ...]:
-    """The on-time tables over all rates; none without TTFT targets."""
+    """The other on-time tables over all rates; none without TTFT targets."""
     study, published = analysis.on_time, are_comparable(analysis.sweep.manifest)
     if study is None:
         return ()
     tables = list(curve_tables(study))
-    if (comparison := study.comparison) is not None:
-        lost = lost_table(comparison)
-        tables = [averages_table(study, comparison, published=published), *tables, rivals_table(comparison)]
-        tables += [lost] if lost.rows else []
+    if study.comparison is not None:
+        tables += [rivals_table(study.comparison), lost_table(study.comparison)]
     tables += estimator_tables(study, published=published)
     return (*tables, published_cells_table()) if published else tuple(tables)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from scipy.fft import irfft, next_fast_len, rfft
 
 from rbx.report.requests import Floats
 
@@ -28,17 +29,17 @@ def block_length(series: Floats) -> int:
     longest = max(1, min(math.ceil(3 * math.sqrt(n)), n // FEWEST_BLOCKS))
     if longest == 1 or not series.size:
         return 1
-    covariances = _autocovariances(series)
-    return int(min(longest, max(1, max(math.ceil(_optimal(row, n)) for row in covariances.T))))
+    asked = (_optimal(_autocovariances(np.ascontiguousarray(column)), n) for column in series.T)
+    return int(min(longest, max(1, math.ceil(max(asked)))))
 
 
-def _autocovariances(series: Floats) -> Floats:
-    """R(0) … R(lags) of each column, divided by n at every lag; shape (lags + 1, K)."""
-    n = len(series)
+def _autocovariances(column: Floats) -> Floats:
+    """R(0) … R(lags) of a column (n,), divided by n at every lag; shape (lags + 1,)."""
+    n = len(column)
     lags = min(n - 1, 2 * (math.ceil(math.sqrt(n)) + _run_of_small(n)))
-    centred = series - series.mean(axis=0)
-    spectrum = np.fft.rfft(centred, n=2 * n, axis=0)
-    return np.asarray(np.fft.irfft(np.abs(spectrum) ** 2, n=2 * n, axis=0)[: lags + 1] / n)
+    size = next_fast_len(n + lags, real=True)
+    spectrum = rfft(column - column.mean(), n=size)
+    return np.asarray(irfft(np.abs(spectrum) ** 2, n=size)[: lags + 1] / n)
 
 
 def _run_of_small(n: int) -> int:

@@ -13,8 +13,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.sparse import csr_array
 
 from rbx.errors import StatisticsError
+from rbx.report.bootstrap import distinct
 from rbx.report.requests import Floats
 
 
@@ -48,8 +50,8 @@ def resample_blocks(series: TimeSeries, length: int, *, n_resamples: int, seed: 
     # Centring keeps the rounding error relative to the spread, not to the level of the values.
     centres = np.nan_to_num(series.means(), nan=0.0)
     centred = np.where(counted, series.values - centres, 0.0)
-    patterns, which = np.unique(counted, axis=1, return_inverse=True)
-    columns = np.hstack([centred, patterns.astype(np.float64)])
+    patterns, which = distinct([pattern.astype(np.float64) for pattern in counted.T])
+    columns = np.hstack([centred, patterns.T])
     totals = np.zeros((n_resamples, columns.shape[1]))
     rng = np.random.default_rng(list(seed))
     start = 0
@@ -57,7 +59,7 @@ def resample_blocks(series: TimeSeries, length: int, *, n_resamples: int, seed: 
         _add_run(totals, columns[start : start + size], min(length, size), rng)
         start += size
     k = series.values.shape[1]
-    counts = np.rint(totals[:, k:])[:, which.ravel()]
+    counts = np.rint(totals[:, k:])[:, which]
     return np.ascontiguousarray((_ratio(totals[:, :k], counts) + centres).T)
 
 
@@ -65,16 +67,15 @@ def _add_run(totals: Floats, columns: Floats, length: int, rng: np.random.Genera
     """Add the sums of one run's resamples."""
     n = len(columns)
     blocks = -(-n // length)
-    starts = rng.integers(0, n, size=(blocks, len(totals)))
+    starts = rng.integers(0, n, size=(len(totals), blocks))
     wrapped = np.vstack([np.zeros((1, columns.shape[1])), columns, columns[: length - 1]])
     cumulative = np.cumsum(wrapped, axis=0)
-    whole = cumulative[length : length + n] - cumulative[:n]
     last = n - (blocks - 1) * length
-    cut = cumulative[last : last + n] - cumulative[:n]
-    drawn = np.empty_like(totals)
-    for index, at in enumerate(starts):
-        np.take(whole if index < blocks - 1 else cut, at, axis=0, out=drawn, mode="clip")
-        totals += drawn
+    for drawn, reach in ((starts[:, :-1], length), (starts[:, -1:], last)):
+        # Row b counts how often each start was drawn: sums over blocks are a sparse product.
+        ends = np.arange(len(totals) + 1) * drawn.shape[1]
+        counts = csr_array((np.ones(drawn.size), drawn.ravel(), ends), shape=(len(totals), n))
+        totals += counts @ (cumulative[reach : reach + n] - cumulative[:n])
 
 
 def _ratio(numerator: Floats, denominator: Floats) -> Floats:

@@ -36,7 +36,7 @@ class OnTimeStudy:
     """``results`` stand in the order of the points: rates ascend, policies as in the manifest.
 
     ``comparison`` is None without BEAR or without anything to compare it with; ``block_lengths`` are
-    the lengths, in requests, of the blocks that were drawn.
+    the lengths, in requests, of the blocks that were drawn. ``estimators`` stand policy by policy.
     """
 
     rule: OnTimeRule
@@ -88,6 +88,15 @@ def study_on_time(points: Sequence[Point], rule: OnTimeRule, resampling: Resampl
         rule=rule,
         results=results,
         comparison=compare(entries, timed),
-        estimators=tuple(found for point in points if (found := judge_estimator(point)) is not None),
+        estimators=_estimators(entries),
         block_lengths=timed.block_lengths,
     )
+
+
+def _estimators(entries: Sequence[Entry]) -> tuple[EstimatorResult, ...]:
+    """Policies that predict TTFT, BEAR first and each over the rates; the rest as in the manifest."""
+    first: dict[str, int] = {}
+    for entry in entries:
+        first.setdefault(entry.point.label, 0 if entry.role.kind == "bear" else len(first) + 1)
+    ordered = sorted(entries, key=lambda e: (first[e.point.label], e.point.rate_per_s))
+    return tuple(found for entry in ordered if (found := judge_estimator(entry.point)) is not None)

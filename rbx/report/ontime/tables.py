@@ -223,7 +223,10 @@ def lost_table(comparison: Comparison) -> Table:
         for each in comparison.lost
     )
     n = len(comparison.rivalries)
-    note = f"{len(rows)} of {n} pairs (policy, rate) where the interval of BEAR − policy lies below zero."
+    note = (
+        f"In {len(rows)} of {n} pairs (policy, rate) the interval of BEAR − policy in OnTimeUtility lies below "
+        "zero."
+    )
     return Table("Where BEAR loses", note, columns, rows)
 
 

@@ -89,8 +89,10 @@ def _runs(point: Point) -> Runs:
 
 
 def _shared_length(series: TimeSeries) -> int:
-    """The longest that any series of any run asks for, within what the shortest run allows."""
-    known = np.where(np.isfinite(series.values), series.values, series.means())
+    """The longest that OnTimeUtility or attainment asks for in any run, within what the shortest allows."""
+    timed = np.arange(series.values.shape[1]) % len(METRICS) != METRICS.index("ungated_utility")
+    values = series.values[:, timed]
+    known = np.where(np.isfinite(values), values, series.means()[timed])
     ends = np.cumsum(series.sizes)
     lengths = [
         block_length(np.nan_to_num(known[end - size : end]))

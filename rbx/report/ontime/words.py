@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from rbx.report.answer import AnswerList, few
 from rbx.report.interval import Interval
-from rbx.report.number import UNKNOWN, percent, score, signed
+from rbx.report.number import UNKNOWN, milliseconds, percent, score, signed
 from rbx.report.ontime.gains import Average, Comparison, Rivalry
+from rbx.report.ontime.role import BEAR_LABEL
 from rbx.report.ontime.study import OnTimeResult, OnTimeStudy
 
 
@@ -53,7 +56,7 @@ def _against_all(study: OnTimeStudy, comparison: Comparison) -> tuple[str, ...]:
         lines.append(_at_one_rate(study, comparison, best[len(best) // 2]))
         lines.append(_on_average(comparison))
     lines.append(_losses(comparison))
-    return tuple(lines)
+    return (*lines, *_predictions(study))
 
 
 def _at_one_rate(study: OnTimeStudy, comparison: Comparison, rivalry: Rivalry) -> str:
@@ -98,3 +101,28 @@ def _losses(comparison: Comparison) -> str:
         f"BEAR loses surely in {len(lost)} of {n} pairs (policy, rate), {baselines} of them to baselines: "
         f"{named}."
     )
+
+
+def _predictions(study: OnTimeStudy) -> tuple[str, ...]:
+    """How BEAR's TTFT predictions fared, as ranges over the rates."""
+    found = [each.overall for each in study.estimators if each.label == BEAR_LABEL]
+    if not found:
+        return ()
+    mape, median = (
+        _range([getattr(each, name) for each in found], lambda share: percent(share, 1))
+        for name in ("mape", "median_ape")
+    )
+    rank = _range([each.spearman for each in found], lambda value: f"{value:.2f}")
+    bias = _range([each.bias_s for each in found], milliseconds)
+    return (
+        f"BEAR's TTFT predictions, over the rates: MAPE {mape}, median error {median}, mean error {bias} ms "
+        f"(negative: too short), rank correlation {rank}.",
+    )
+
+
+def _range(values: list[float], write: Callable[[float], str]) -> str:
+    known = [value for value in values if value == value]
+    if not known:
+        return UNKNOWN
+    low, high = write(min(known)), write(max(known))
+    return low if low == high else f"{low} to {high}"
