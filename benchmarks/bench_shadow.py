@@ -74,9 +74,11 @@ def predictions(load: float, case: Case) -> tuple[Floats, Floats, Floats]:
     told = np.full((2, ARRIVALS), np.nan)
     for k in view.arrivals():
         probe, now_s = Probe(int(traffic.prompt[k])), float(traffic.at_s[k])
+        guess = view.shadow.newest(now_s).snapshot
         exact = replace(export_snapshot(view.engine, 0, profile), profile=assumed)
-        told[0, k] = predict_ttft(view.shadow.newest(now_s).snapshot, probe, caps=FAR).seconds
-        told[1, k] = predict_ttft(exact, probe, caps=FAR).seconds
+        for row, seen in enumerate((guess, exact)):
+            enters_s = now_s + delays.dispatch_delay_s
+            told[row, k] = predict_ttft(seen, probe, now_s=enters_s, caps=FAR).seconds
     view.finish()
     ttft_s = view.engine.first_token_s - traffic.at_s - case.link.dispatch_s
     ours = ~traffic.foreign & (np.arange(ARRIVALS) >= WARM_UP)
@@ -126,7 +128,7 @@ def cost_rows(running: int, waiting: int) -> list[dict[str, object]]:
     shadow, now_s = loaded(tier, running, waiting)
     seen, costs = (
         shadow.snapshot(now_s + 1e-3),
-        {name: [0.0] for name in ("token", "snapshot", "gauges", "ends")},
+        {name: [0.0] for name in ("token", "snapshot", "gauges", "ends", "given up")},
     )
     assert (seen.running, len(seen.requests) - seen.running) == (running, waiting)
 
@@ -135,8 +137,9 @@ def cost_rows(running: int, waiting: int) -> list[dict[str, object]]:
             shadow.tokens(str(k), total, at_s)
 
     def turn_over(at_s: float) -> None:
-        shadow.finished("0", at_s)
-        shadow.dispatched("0", at_s, 500, 4000, 300)
+        for k in range(turns):
+            shadow.finished(str(k), at_s)
+            shadow.dispatched(f"next {k}", at_s, 500, 4000, 300)
 
     for total in range(2, BURSTS + 2):
         now_s += 0.02
@@ -145,13 +148,16 @@ def cost_rows(running: int, waiting: int) -> list[dict[str, object]]:
     used = 1.0 - shadow.snapshot(now_s).free_blocks / tier.limits.kv_blocks
     for _ in range(REPEATS):
         costs["gauges"].append(microseconds(lambda: shadow.gauges(running, waiting, used, now_s), 1))
-    for _ in range(REPEATS):
-        costs["ends"].append(microseconds(lambda: turn_over(now_s), 2))
+    turns = min(running, REPEATS)
+    costs["ends"].append(microseconds(lambda: turn_over(now_s), 2 * turns))
+    for k in range(turns):
+        costs["given up"].append(microseconds(lambda: shadow.cancelled(f"next {k}", now_s), 1))  # noqa: B023
     words = {
         "token": "one token",
         "snapshot": "one snapshot",
         "gauges": "one scrape of gauges",
         "ends": "an end or a dispatch",
+        "given up": "a request given up while it waits",
     }
     return [
         {
