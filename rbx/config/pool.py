@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Discriminator, Field, Tag, field_validator, model_validator
+from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from rbx.config.base import (
     Loaded,
@@ -77,18 +77,25 @@ class StepTimeC(StepTimeModel):
     decode_s_per_seq: NonNegativeFloat
 
 
-def _feature_set(value: Any) -> Any:
-    return value.get("feature_set", "A") if isinstance(value, dict) else getattr(value, "feature_set", None)
+_STEP_TIMES: dict[str, type[StepTimeModel]] = {"A": StepTimeA, "B": StepTimeB, "C": StepTimeC}
 
 
-StepTime = Annotated[
-    Annotated[StepTimeA, Tag("A")] | Annotated[StepTimeB, Tag("B")] | Annotated[StepTimeC, Tag("C")],
-    Discriminator(
-        _feature_set,
-        custom_error_type="feature_set",
-        custom_error_message="feature_set must be A, B or C; without one it is A",
-    ),
-]
+def _by_feature_set(value: Any) -> Any:
+    """The model that ``feature_set`` names, so that a fault is told with the key as it stands in the file.
+
+    A union tried member by member, or a tagged one, would put the member's name into the key.
+    """
+    if isinstance(value, StepTimeModel):
+        return value
+    if not isinstance(value, dict):
+        raise ValueError("must be a mapping: feature_set, its prices and their source")
+    model = _STEP_TIMES.get(str(value.get("feature_set", "A")))
+    if model is None:
+        raise ValueError("feature_set must be A, B or C; without one it is A")
+    return model.model_validate(value)
+
+
+StepTime = Annotated[StepTimeA | StepTimeB | StepTimeC, BeforeValidator(_by_feature_set)]
 
 
 class EngineLimits(StrictModel):
