@@ -89,6 +89,9 @@ SNAPSHOT = np.dtype(
     ]
 )
 
+# What goes over the network before the rows: the file's header, the sender's clock, the scalars.
+MESSAGE = np.dtype([("header", HEADER), ("now_s", "<f8"), ("snapshot", SNAPSHOT)])
+
 # One executed step, named as in a step trace.
 STEP = np.dtype(
     [

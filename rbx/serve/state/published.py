@@ -85,10 +85,18 @@ class StateBytes:
             time.sleep(PAUSE_S)
         raise EngineError(f"{self.path}: no whole snapshot in {TRIES} tries; its writer may have died")
 
+    def message(self, now_s: float) -> bytes:
+        """The newest snapshot as ``layout.MESSAGE`` and its rows; raises as the two above."""
+        self.require_writer()
+        scalars, rows = self.copy()
+        message = np.zeros(1, dtype=layout.MESSAGE)
+        message["header"], message["now_s"], message["snapshot"] = self.header, now_s, scalars
+        return message.tobytes() + rows.tobytes()
+
 
 def checked_header(path: Path | str, buffer: memoryview) -> np.void:
     """The header at the start of ``buffer``; raises ``EngineError`` if it is not one of this layout."""
-    if len(buffer) < layout.ROWS_AT:
+    if len(buffer) < layout.HEADER.itemsize:
         raise EngineError(f"{path}: {len(buffer)} bytes are no published state")
     header: np.void = np.frombuffer(buffer, layout.HEADER, 1)[0]
     if header["magic"] != layout.MAGIC:
