@@ -138,9 +138,9 @@ class PredictedLatency(ScoredDispatcher):
     }
     kind: Literal["predicted-latency"] = "predicted-latency"
     quantile: _Quantile = 0.9
-    retrain_every: PositiveInt = 200
+    retrain_every: PositiveInt = 250
     window: PositiveInt = 2000
-    trees: PositiveInt = 40
+    trees: PositiveInt = 100
     depth: Annotated[int, Field(ge=1, le=12, strict=True)] = 4
     headroom: Literal["least", "most"] = "least"
     ttft_weight: Annotated[float, Field(ge=0, le=1, strict=True)] = 0.8
