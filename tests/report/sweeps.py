@@ -12,13 +12,13 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from rbx.config.policy import RouteBalancePolicy, RoutedPolicy
+from rbx.config.policy import BearPolicy, RouteBalancePolicy, RoutedPolicy
 from rbx.sweep.durable import write_table
 from rbx.sweep.records import RECORDS
 from rbx.sweep.store import CellSpec, SweepStore
 
 Floats = NDArray[np.float64]
-Policy = RouteBalancePolicy | RoutedPolicy
+Policy = RouteBalancePolicy | RoutedPolicy | BearPolicy
 Tamper = Callable[[dict[str, Any], dict[str, Any]], None]
 
 MODELS = ("Qwen2.5-3B", "Qwen2.5-7B", "Qwen2.5-32B", "Qwen2.5-72B")
@@ -44,9 +44,23 @@ POLICIES: tuple[Policy, ...] = (
 )
 
 
+ON_TIME_POLICIES: tuple[Policy, ...] = (
+    BearPolicy(),
+    BearPolicy(ttft="lps"),
+    BearPolicy(rule="soft", ttft=None),
+    RoutedPolicy(router="passthrough", dispatch="round-robin"),
+    RouteBalancePolicy(weights=(1 / 3, 1 / 3, 1 / 3)),
+    RouteBalancePolicy(weights=(0.8, 0.1, 0.1)),
+)
+
+
 @dataclass(frozen=True)
 class SweepShape:
-    """What to write; ``tamper`` may spoil columns and summary of the cell it is keyed by (its number)."""
+    """What to write; ``tamper`` may spoil columns and summary of the cell it is keyed by (its number).
+
+    ``ttft_target`` gives each request a TTFT target, and policies of kind ``bear`` with an estimator
+    predictions of TTFT.
+    """
 
     policies: tuple[Policy, ...] = POLICIES
     rates_per_s: tuple[float, ...] = (6.0, 12.0, 18.0)
@@ -56,6 +70,9 @@ class SweepShape:
     failures: float = 0.0
     unlabelled: float = 0.0
     slo: bool = True
+    ttft_target: bool = False
+    cost_weight_per_usd: float = 500.0
+    pool: str = "example"
     synthetic: bool = True
     skip: frozenset[int] = frozenset()
     tamper: dict[int, Tamper] = field(default_factory=dict)
@@ -162,7 +179,31 @@ class _World:
         quality = np.where(failed, np.nan, self.score[prompt, model])
         cost = (self.input[prompt] * PRICE_IN[model] + tokens * PRICE_OUT[model]) / 1e6
         columns = self._columns(spec, prompt, scheduled, decided, first, done, model, quality, cost, failed)
+        if shape.ttft_target:
+            columns |= self._ttft(policy, prompt, scheduled, first, failed, rng)
+            columns["slo_met"] &= np.where(failed, False, first - scheduled <= columns["ttft_target_s"])
         return columns, self._summary(spec, model, failed, done)
+
+    def _ttft(
+        self,
+        policy: Policy,
+        prompt: NDArray[np.int64],
+        scheduled: Floats,
+        first: Floats,
+        failed: NDArray[np.bool_],
+        rng: np.random.Generator,
+    ) -> dict[str, Any]:
+        """Targets of every request, and noisy predictions of the policies that make them."""
+        target = 0.2 + 0.0002 * self.input[prompt]
+        columns: dict[str, Any] = {"ttft_target_s": target}
+        if isinstance(policy, BearPolicy) and policy.ttft is not None:
+            predicted = (first - scheduled) * rng.lognormal(
+                0, 0.1 if policy.ttft == "bea" else 0.8, len(prompt)
+            )
+            columns["predicted_ttft_s"] = np.where(failed, np.nan, predicted)
+            columns["on_time_candidates"] = np.where(predicted <= target, rng.integers(1, 13, len(prompt)), 0)
+            columns["decision_mode"] = np.where(predicted <= target, "policy", "fallback")
+        return columns
 
     def _choose(self, policy: Policy, prompt: NDArray[np.int64], rng: np.random.Generator) -> Any:
         if isinstance(policy, RouteBalancePolicy):
@@ -170,6 +211,9 @@ class _World:
             slow, dear = TPOT_S * MEAN_TOKENS, PRICE_OUT * MEAN_TOKENS
             score = q * self.predicted[prompt] - latency * slow / slow.max() - cost * dear / dear.max()
             return np.argmax(score, axis=1)
+        if isinstance(policy, BearPolicy):
+            slowness = 0.0 if policy.ttft is None else 10.0
+            return np.argmax(self.predicted[prompt] - slowness * TPOT_S, axis=1)
         if policy.router == "always":
             return np.full(len(prompt), MODELS.index(str(policy.model)))
         instance_model = np.repeat(np.arange(len(MODELS)), REPLICAS)
@@ -191,7 +235,8 @@ class _World:
         failed: NDArray[np.bool_],
     ) -> dict[str, Any]:
         n = len(prompt)
-        met = np.where(failed, False, np.nan_to_num(done, nan=np.inf) - scheduled <= 6.0)
+        within_s = 6.0 if self.shape.slo else np.inf
+        met = np.where(failed, False, np.nan_to_num(done, nan=np.inf) - scheduled <= within_s)
         replica = np.arange(n) % REPLICAS[model]
         return {
             "cell_id": [spec.cell_id] * n,
@@ -224,7 +269,7 @@ class _World:
             "cost_usd": np.where(failed, 0.0, cost),
             "budget_usd": pa.nulls(n, pa.float64()),
             "exhausted": np.zeros(n, dtype=np.bool_),
-            "slo_met": met if self.shape.slo else pa.nulls(n, pa.bool_()),
+            "slo_met": met if self.shape.slo or self.shape.ttft_target else pa.nulls(n, pa.bool_()),
             "batch_wait_s": np.full(n, 0.02),
             "encode_s": np.full(n, 0.006),
             "score_s": np.full(n, 0.0004),
@@ -281,7 +326,7 @@ def _manifest(shape: SweepShape, specs: list[CellSpec]) -> dict[str, Any]:
         },
         "bundle": {"path": "results/bundles/example", "digest": "cd" * 32, "encoder": "static"},
         "pool": {
-            "name": "example",
+            "name": shape.pool,
             "digest": "ef" * 32,
             "instances": [
                 {"name": f"{tier}/{replica}", "tier": tier, "model": MODELS[index]}
@@ -303,7 +348,7 @@ def _manifest(shape: SweepShape, specs: list[CellSpec]) -> dict[str, Any]:
         "capacity": {"rate_per_s": 20.0, "policy": "uniform", "how": "closed loop"},
         "config": {
             "name": shape.name,
-            "workload": {"seeds": list(shape.seeds), "slo": {"e2e_s": 6.0 if shape.slo else None}},
+            "workload": {"seeds": list(shape.seeds), "slo": _slo(shape)},
         },
         "sources": {"name": "file", "workload.seeds": "file", "workload.slo.e2e_s": "--set"},
         "cells": [asdict(spec) for spec in specs],
@@ -311,3 +356,10 @@ def _manifest(shape: SweepShape, specs: list[CellSpec]) -> dict[str, Any]:
         "created": "2026-01-01T00:00:00+00:00",
         "revision": None,
     }
+
+
+def _slo(shape: SweepShape) -> dict[str, Any]:
+    slo: dict[str, Any] = {"e2e_s": 6.0 if shape.slo else None}
+    if shape.ttft_target:
+        slo |= {"ttft_target": {"base_s": 0.12}, "cost_weight_per_usd": shape.cost_weight_per_usd}
+    return slo

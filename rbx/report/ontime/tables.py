@@ -224,8 +224,8 @@ def lost_table(comparison: Comparison) -> Table:
     )
     n = len(comparison.rivalries)
     note = (
-        f"In {len(rows)} of {n} pairs (policy, rate) the interval of BEAR − policy in OnTimeUtility lies below "
-        "zero."
+        f"In {len(rows)} of {n} pairs (policy, rate) the interval of BEAR − policy in OnTimeUtility lies "
+        "below zero."
     )
     return Table("Where BEAR loses", note, columns, rows)
 
