@@ -128,11 +128,11 @@ def end_running_step(state: EngineState, at_s: float) -> None:
 def leave(state: EngineState, slot: int) -> bool:
     """A decoding request has ended: it is gone now, or at the end of the step that runs.
 
-    False if it is not decoding, or its first token is not in a started batch.
+    False if it is not decoding.
     """
     counts, slots, started = state.counts, state.slots, state.counts[0, inst.STARTED]
     status = slots[slot, req.STATUS]
-    if status not in (req.DECODING, req.ENDING) or slots[slot, req.TOKEN_BATCH] > started:
+    if status not in (req.DECODING, req.ENDING):
         return bool(status == req.FINISHED)
     for k in range(counts[0, inst.RUNNING]):
         if state.running[0, k] == slot:
