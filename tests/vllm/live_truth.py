@@ -12,6 +12,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -62,12 +63,18 @@ WHOLE = Plan(120.0, 40.0, 60.0, 120.0, (0.3, 0.6, 0.9))
 
 def run(plan: Plan, folder: Path) -> Campaign:
     """Serve a tiny model and go through the plan; ``folder`` takes model, log, state and trace."""
-    model = make_model(folder / "model", hidden=plan.hidden)
-    with serve(model, folder, OPTIONS, {"VLLM_CPU_OMP_THREADS_BIND": "0"}) as server:
-        return asyncio.run(_campaign(plan, server, folder))
+    with live_server(plan, folder) as server:
+        return asyncio.run(campaign(plan, server, folder))
 
 
-async def _campaign(plan: Plan, server: LiveServer, folder: Path) -> Campaign:
+def live_server(plan: Plan, folder: Path) -> AbstractContextManager[LiveServer]:
+    """A server of one compute thread, which leaves a core for the API server and the client."""
+    environment = {"VLLM_CPU_OMP_THREADS_BIND": "0", "VLLM_PLUGINS": "rbx-state"}
+    return serve(make_model(folder / "model", hidden=plan.hidden), folder, OPTIONS, environment)
+
+
+async def campaign(plan: Plan, server: LiveServer, folder: Path) -> Campaign:
+    """Go through the plan on a running server."""
     fit = await _observe(plan, server, folder)
     chosen = fit.model(fit.recommended)
     coefficients = StepCoefficients(
