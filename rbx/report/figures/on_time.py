@@ -46,7 +46,7 @@ def draw_on_time(analysis: Analysis) -> Iterator[Drawing]:
         foot(
             figure,
             analysis,
-            f"All scheduled requests, λ of the utility {study.rule.cost_weight_per_usd:g} per USD. "
+            f"All scheduled requests; utility: quality − {study.rule.cost_weight_per_usd:g} per USD · cost. "
             "Grey: the other policies.",
             results=analysis.results,
             intervals="Bands",

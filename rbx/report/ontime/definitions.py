@@ -12,7 +12,11 @@ ON_TIME_DEFINITIONS = (
         "in time", "completed, and first token − scheduled arrival ≤ the request's target", "scheduled"
     ),
     Definition("attainment", "in time ÷ scheduled: failed and shed requests are late", "scheduled"),
-    Definition("U", "quality − λ·cost in USD, λ as the experiment file has it", "ok with a score"),
+    Definition(
+        "U",
+        "quality − w·cost in USD; w is workload.slo.cost_weight_per_usd, the paper's λ",
+        "ok with a score",
+    ),
     Definition(
         "OnTimeUtility",
         "mean of U if in time, else 0; a request in time without a score is left out (counted: the rest)",

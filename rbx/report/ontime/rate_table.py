@@ -15,7 +15,7 @@ def on_time_table(study: OnTimeStudy, rate_per_s: float) -> Table:
         Column("OnTimeUtility", "mean of U if in time, else 0"),
         Column("in time", "of all scheduled requests"),
         Column("goodput, req/s", "completed in time before the last arrival ÷ arrival window"),
-        Column("U ungated", "mean of quality − λ·cost over all scheduled, were every completed one in time"),
+        Column("U ungated", "mean of quality − w·cost over all scheduled, were every completed one in time"),
         Column("$ / 1,000", "USD per 1,000 scheduled requests"),
         Column("none in time", "decisions that predicted no instance to meet the target ÷ decisions"),
         Column("shed", "turned away ÷ scheduled"),

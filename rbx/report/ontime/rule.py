@@ -11,7 +11,7 @@ from rbx.report.requests import Bools, Floats, Requests
 
 @dataclass(frozen=True)
 class OnTimeRule:
-    """U = quality − λ·cost, λ being ``cost_weight_per_usd``; late, failed and shed requests are worth 0."""
+    """U = quality − w·cost, w being ``cost_weight_per_usd`` (λ in the paper); 0 if late, failed or shed."""
 
     cost_weight_per_usd: float
 

@@ -31,8 +31,8 @@ def curve_tables(study: OnTimeStudy) -> Iterator[Table]:
     yield _curve(
         study,
         "OnTimeUtility",
-        "Mean over all scheduled requests of quality − λ·cost if the first token came in time, else 0; "
-        f"λ = {study.rule.cost_weight_per_usd:g} per USD. Best first.",
+        "Mean over all scheduled requests of quality − w·cost if the first token came in time, else 0; "
+        f"w = {study.rule.cost_weight_per_usd:g} per USD. Best first.",
         "on_time_utility",
         score,
     )

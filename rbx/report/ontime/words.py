@@ -21,8 +21,8 @@ def on_time_answer(study: OnTimeStudy | None) -> tuple[AnswerList, ...]:
     title = "On time" if comparison is None else "On time: BEAR against the others"
     note = (
         "In time: first token within the request's target, counted from its scheduled arrival. "
-        "OnTimeUtility: mean over all scheduled requests of quality − λ·cost if in time, else 0, with "
-        f"λ = {study.rule.cost_weight_per_usd:g} per USD. Intervals over blocks of time."
+        "OnTimeUtility: mean over all scheduled requests of quality − w·cost if in time, else 0, with "
+        f"w = {study.rule.cost_weight_per_usd:g} per USD. Intervals over blocks of time."
     )
     return (AnswerList(title, lines, note),)
 

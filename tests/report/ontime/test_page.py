@@ -156,9 +156,8 @@ def test_losses_are_said_plainly(tmp_path: Path) -> None:
 
 def test_labels_are_escaped(tmp_path: Path) -> None:
     requests = [Served(predicted_s=0.1, candidates=1), Served(ttft_s=0.3, predicted_s=0.1, candidates=1)] * 4
-    cells = {
-        (rate, policy): requests for rate in (1.0, 2.0) for policy in (BEAR, BearPolicy(ttft="lps"), QUEUE)
-    }
+    policies: tuple[Policy, ...] = (BEAR, BearPolicy(ttft="lps"), QUEUE)
+    cells = {(rate, policy): requests for rate in (1.0, 2.0) for policy in policies}
     folder = write_handmade(tmp_path / "s", cells)
     manifest = folder / "manifest.json"
     text = manifest.read_text(encoding="utf-8")
