@@ -170,6 +170,8 @@ class Shadow:
         while self._ended_s and self._ended_s[0] < now_s - self._settings.gauge_lag_s:
             self._ended_s.popleft()
         foreign = max(0, running + waiting - len(self._own) - len(self._ended_s))
+        if foreign == 0 and self._agrees(kv_usage):
+            return
         lines, starts, steps = self._lines(self._heard(now_s))
         lines.correct()
         queued = sum(line.request != FOREIGN for line in lines.waiting)
@@ -213,6 +215,13 @@ class Shadow:
         flags |= StateFlag.FOREIGN if FOREIGN in names else StateFlag.EXACT
         flags |= StateFlag.BLOCKS_CORRECTED if self._held_elsewhere else StateFlag.EXACT
         return StateReading(seen, 0.0, tuple(name or FOREIGN for name in names), flags)
+
+    def _agrees(self, kv_usage: float) -> bool:
+        """Whether the twin shows nobody else and about as many used blocks."""
+        counts, total = self._state.counts[0], self._profile.limits.kv_blocks
+        used = total - int(counts[inst.FREE_BLOCKS])
+        beyond = self._contradiction(round(kv_usage * total) - used, int(counts[inst.RUNNING]))
+        return beyond == 0 and self._held_elsewhere == 0 and FOREIGN not in self._names
 
     def _contradiction(self, beyond: int, running: int) -> int:
         """Blocks that are used beyond ours; each of ours may be off by one, and the gauge is a little old.
