@@ -31,8 +31,10 @@ class Requests:
     status: Ints
     scheduled_s: Floats
     sent_s: Floats
+    dispatched_s: Floats
     first_token_s: Floats
     done_s: Floats
+    instance: NDArray[np.str_]
     model: NDArray[np.str_]
     tier: NDArray[np.str_]
     output_tokens: Floats
@@ -113,8 +115,10 @@ def to_requests(records: pa.Table, prompt_ids: pa.Array) -> Requests:
         status=_numbered(records["status"].cast(pa.string()), pa.array(STATUSES)),
         scheduled_s=_floats(records, "scheduled_s"),
         sent_s=_floats(records, "sent_s"),
+        dispatched_s=_floats(records, "dispatched_s"),
         first_token_s=_floats(records, "first_token_s"),
         done_s=_floats(records, "done_s"),
+        instance=_words(records, "instance"),
         model=_words(records, "model"),
         tier=_words(records, "tier"),
         output_tokens=_floats(records, "output_tokens"),

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from rbx.report.analysis import Analysis
 from rbx.report.figures.drawing import Drawing, finish
 from rbx.report.figures.style import FAINT, WIDTH_IN, foot, rate_words, styled
-from rbx.report.ontime.estimator import judge_estimator, predicted_and_measured
+from rbx.report.ontime.estimator import judge_estimator, predictions_of
 from rbx.report.point import Point
 from rbx.report.requests import Floats
 
@@ -26,7 +26,7 @@ def draw_predictions(analysis: Analysis) -> Iterator[Drawing]:
     found = [
         result.point
         for result in analysis.on_time.results
-        if result.role.kind == "bear" and len(predicted_and_measured(result.point)[0])
+        if result.role.kind == "bear" and len(predictions_of(result.point).measured_s)
     ]
     if not found:
         return
@@ -58,17 +58,18 @@ def draw_predictions(analysis: Analysis) -> Iterator[Drawing]:
 
 def _edges(points: list[Point]) -> tuple[float, float]:
     """Common decades of both axes."""
-    values: Floats = np.concatenate([np.concatenate(predicted_and_measured(point)[:2]) for point in points])
+    found = [predictions_of(point) for point in points]
+    values: Floats = np.concatenate([each for p in found for each in (p.predicted_s, p.measured_s)])
     known = values[values > 0]
     return float(np.log10(known.min()) - 0.1), float(np.log10(known.max()) + 0.1)
 
 
 def _panel(axes: Axes, point: Point, edges: tuple[float, float]) -> None:
-    predicted, measured, _ = predicted_and_measured(point)
+    found = predictions_of(point)
     floor = 10 ** edges[0]
     axes.hexbin(
-        measured,
-        np.maximum(predicted, floor),
+        found.measured_s,
+        np.maximum(found.predicted_s, floor),
         xscale="log",
         yscale="log",
         gridsize=_HEXAGONS,

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.stats import rankdata
 
 from rbx.report.point import Point
-from rbx.report.requests import Bools, Floats
+from rbx.report.requests import Bools, Floats, Requests
 
 # Bounds of the regimes, by the TTFT that was measured; the upper one is exclusive.
 REGIMES = (("below 100 ms", 0.0, 0.1), ("100 ms to 1 s", 0.1, 1.0), ("1 s and above", 1.0, np.inf))
@@ -50,7 +50,12 @@ class Confusion:
 
 @dataclass(frozen=True)
 class EstimatorResult:
-    """One policy's predictions at one rate; ``regimes`` holds the errors in each of ``REGIMES``."""
+    """One policy's predictions at one rate; ``regimes`` holds the errors in each of ``REGIMES``.
+
+    ``disturbed`` are requests whose instance was sent another one before their first token: a prediction
+    at the decision can't know of it, and what comes later may share their steps. ``late_undisturbed`` and
+    ``late_disturbed`` are the shares of each that missed their target.
+    """
 
     label: str
     family: str
@@ -58,33 +63,70 @@ class EstimatorResult:
     overall: EstimatorErrors
     regimes: tuple[EstimatorErrors, ...]
     confusion: Confusion
+    undisturbed: EstimatorErrors
+    disturbed: EstimatorErrors
+    late_undisturbed: float
+    late_disturbed: float
 
 
-def predicted_and_measured(point: Point) -> tuple[Floats, Floats, Floats]:
-    """Predicted and measured TTFT and the target, in seconds, of completed requests that have all three."""
+@dataclass(frozen=True)
+class Predictions:
+    """n completed requests with a prediction: TTFTs and targets in seconds, each of shape (n,)."""
+
+    predicted_s: Floats
+    measured_s: Floats
+    target_s: Floats
+    disturbed: Bools
+
+
+def predictions_of(point: Point) -> Predictions:
+    """What the point's policy predicted for requests that completed, and what came."""
     runs = [cell.requests for cell in point.cells]
     predicted = np.concatenate([run.predicted_ttft_s for run in runs])
     measured = np.concatenate([run.ttft_s for run in runs])
     target = np.concatenate([run.ttft_target_s for run in runs])
     ok = np.concatenate([run.ok for run in runs])
+    disturbed = np.concatenate([_disturbed(run) for run in runs])
     known = ok & np.isfinite(predicted) & np.isfinite(target) & (measured > 0)
-    return predicted[known], measured[known], target[known]
+    return Predictions(predicted[known], measured[known], target[known], disturbed[known])
+
+
+def _disturbed(run: Requests) -> Bools:
+    """Whether the instance of each request was sent another one after it and before its first token."""
+    found = np.zeros(len(run.prompt), dtype=np.bool_)
+    for name in np.unique(run.instance[np.isfinite(run.dispatched_s)]):
+        mine = np.flatnonzero((run.instance == name) & np.isfinite(run.dispatched_s))
+        sent_s = np.sort(run.dispatched_s[mine])
+        after = np.searchsorted(sent_s, run.dispatched_s[mine], side="right")
+        before = np.searchsorted(sent_s, run.first_token_s[mine], side="left")
+        found[mine] = (before > after) & np.isfinite(run.first_token_s[mine])
+    return found
 
 
 def judge_estimator(point: Point) -> EstimatorResult | None:
     """How the policy's predictions fared; None where it made none that can be judged."""
-    predicted, measured, target = predicted_and_measured(point)
+    found = predictions_of(point)
+    predicted, measured, disturbed = found.predicted_s, found.measured_s, found.disturbed
     if not len(predicted):
         return None
     regimes = [(low <= measured) & (measured < high) for _, low, high in REGIMES]
+    late = measured > found.target_s
     return EstimatorResult(
         label=point.label,
         family=point.family,
         rate_per_s=point.rate_per_s,
         overall=errors(predicted, measured),
         regimes=tuple(errors(predicted[mine], measured[mine]) for mine in regimes),
-        confusion=_confusion(predicted <= target, measured <= target),
+        confusion=_confusion(predicted <= found.target_s, ~late),
+        undisturbed=errors(predicted[~disturbed], measured[~disturbed]),
+        disturbed=errors(predicted[disturbed], measured[disturbed]),
+        late_undisturbed=_share(late[~disturbed]),
+        late_disturbed=_share(late[disturbed]),
     )
+
+
+def _share(marked: Bools) -> float:
+    return float(marked.mean()) if len(marked) else float("nan")
 
 
 def errors(predicted: Floats, measured: Floats) -> EstimatorErrors:

@@ -19,6 +19,7 @@ def estimator_tables(study: OnTimeStudy, *, published: bool) -> Iterator[Table]:
     if not study.estimators:
         return
     yield _errors(study, published=published)
+    yield _disturbance(study)
     yield _regimes(study)
     yield _confusions(study)
 
@@ -111,6 +112,42 @@ def _regimes(study: OnTimeStudy) -> Table:
         "way round: read the regimes beside the row over all."
     )
     return Table("Predictions by regime", note, columns, rows)
+
+
+def _disturbance(study: OnTimeStudy) -> Table:
+    columns = (
+        *_WHO,
+        Column("n undisturbed"),
+        Column("MAPE", "of the undisturbed"),
+        Column("bias, ms", "of the undisturbed"),
+        Column("late", "share of the undisturbed that missed their target"),
+        Column("n disturbed"),
+        Column("MAPE", "of the disturbed"),
+        Column("bias, ms", "of the disturbed"),
+        Column("late", "share of the disturbed that missed their target"),
+    )
+    rows = tuple(
+        (
+            *_who(each),
+            *_disturbed(each.undisturbed, each.late_undisturbed),
+            *_disturbed(each.disturbed, each.late_disturbed),
+        )
+        for each in study.estimators
+    )
+    note = (
+        "Disturbed: the request's instance was sent another one before its first token. A prediction made at "
+        "the decision can't know of it, yet what comes later may join the same steps and lengthen them."
+    )
+    return Table("Predictions and what was sent later", note, columns, rows)
+
+
+def _disturbed(found: EstimatorErrors, late: float) -> tuple[Value, ...]:
+    return (
+        Value(f"{found.n:,}", sort=float(found.n)),
+        number(found.mape, _error),
+        number(found.bias_s, milliseconds),
+        number(late, lambda share: percent(share, 1)),
+    )
 
 
 def _confusions(study: OnTimeStudy) -> Table:

@@ -97,6 +97,10 @@ def _estimator(each: EstimatorResult) -> dict[str, Any]:
         "overall": asdict(each.overall),
         "regimes": {name: asdict(errors) for (name, _, _), errors in zip(REGIMES, each.regimes, strict=True)},
         "confusion": asdict(each.confusion),
+        "undisturbed": asdict(each.undisturbed),
+        "disturbed": asdict(each.disturbed),
+        "late_undisturbed": each.late_undisturbed,
+        "late_disturbed": each.late_disturbed,
     }
 
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from rbx.report.answer import AnswerList, few
 from rbx.report.interval import Interval
-from rbx.report.number import UNKNOWN, milliseconds, percent, score, signed
+from rbx.report.number import UNKNOWN, percent, score, signed
 from rbx.report.ontime.gains import Average, Comparison, Rivalry
 from rbx.report.ontime.role import BEAR_LABEL
 from rbx.report.ontime.study import OnTimeResult, OnTimeStudy
@@ -105,24 +103,21 @@ def _losses(comparison: Comparison) -> str:
 
 def _predictions(study: OnTimeStudy) -> tuple[str, ...]:
     """How BEAR's TTFT predictions fared, as ranges over the rates."""
-    found = [each.overall for each in study.estimators if each.label == BEAR_LABEL]
+    found = [each for each in study.estimators if each.label == BEAR_LABEL]
     if not found:
         return ()
-    mape, median = (
-        _range([getattr(each, name) for each in found], lambda share: percent(share, 1))
-        for name in ("mape", "median_ape")
-    )
-    rank = _range([each.spearman for each in found], lambda value: f"{value:.2f}")
-    bias = _range([each.bias_s for each in found], milliseconds)
+    overall, median = _range([e.overall.mape for e in found]), _range([e.overall.median_ape for e in found])
+    alone, joined = _range([e.undisturbed.mape for e in found]), _range([e.disturbed.mape for e in found])
+    share = _range([e.disturbed.n / e.overall.n for e in found])
     return (
-        f"BEAR's TTFT predictions, over the rates: MAPE {mape}, median error {median}, mean error {bias} ms "
-        f"(negative: too short), rank correlation {rank}.",
+        f"BEAR's TTFT predictions, over the rates: MAPE {overall}, median error {median}; MAPE {alone} where "
+        f"nothing was sent to the instance before the first token, {joined} for the other {share} of requests.",
     )
 
 
-def _range(values: list[float], write: Callable[[float], str]) -> str:
-    known = [value for value in values if value == value]
+def _range(shares: list[float]) -> str:
+    known = [share for share in shares if share == share]
     if not known:
         return UNKNOWN
-    low, high = write(min(known)), write(max(known))
+    low, high = percent(min(known), 1), percent(max(known), 1)
     return low if low == high else f"{low} to {high}"

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from rbx.report.load import Sweep, read_sweep
-from tests.report.sweeps import Policy, SweepShape, Tamper, write_sweep
+from tests.report.sweeps import MODELS, TIERS, Policy, SweepShape, Tamper, write_sweep
 
 
 @dataclass(frozen=True)
@@ -28,8 +28,11 @@ class Served:
     candidates: int | None = None
 
 
-def by_hand(requests: list[Served]) -> Tamper:
-    """Rewrite a cell; request i is scheduled at second i and takes two seconds from its first token."""
+def by_hand(requests: list[Served], instances: list[int] | None = None) -> Tamper:
+    """Rewrite a cell; request i is scheduled at second i and takes two seconds from its first token.
+
+    ``instances`` numbers the replica of the first tier that each goes to; without it they stay put.
+    """
 
     def tamper(columns: dict[str, Any], summary: dict[str, Any]) -> None:
         n = len(requests)
@@ -58,6 +61,10 @@ def by_hand(requests: list[Served]) -> Tamper:
             "decision_mode": np.where([r.status == "shed" for r in requests], "shed", "policy"),
             "slo_met": ok & (np.array([r.ttft_s for r in requests]) <= [r.target_s for r in requests]),
         }
+        if instances is not None:
+            columns["tier"] = np.full(n, TIERS[0])
+            columns["model"] = np.full(n, MODELS[0])
+            columns["instance"] = np.array([f"{TIERS[0]}/{replica}" for replica in instances])
         summary |= {"ok": int(ok.sum()), "error": int((~ok).sum()), "duration_s": float(n + 10)}
 
     return tamper
@@ -75,9 +82,9 @@ def write_handmade(
     cells: dict[tuple[float, Policy], list[Served]],
     *,
     cost_weight_per_usd: float = 500.0,
-    **changes: Any,
+    instances: list[int] | None = None,
 ) -> Path:
-    """The same, on disk alone."""
+    """The same, on disk alone; see ``by_hand`` for ``instances``."""
     n = len(next(iter(cells.values())))
     assert all(len(requests) == n for requests in cells.values())
     rates = tuple(dict.fromkeys(rate for rate, _ in cells))
@@ -91,7 +98,6 @@ def write_handmade(
         slo=False,
         ttft_target=True,
         cost_weight_per_usd=cost_weight_per_usd,
-        tamper={number: by_hand(requests) for number, requests in enumerate(cells.values())},
-        **changes,
+        tamper={number: by_hand(requests, instances) for number, requests in enumerate(cells.values())},
     )
     return write_sweep(folder, shape)

@@ -9,10 +9,11 @@ import pytest
 from scipy import stats
 
 from rbx.config.policy import BearPolicy, RoutedPolicy
+from rbx.report.load import read_sweep
 from rbx.report.ontime.estimator import Confusion, errors, judge_estimator
 from rbx.report.ontime.study import OnTimeStudy
 from rbx.report.point import to_points
-from tests.report.ontime.handmade import Served, handmade_sweep
+from tests.report.ontime.handmade import Served, handmade_sweep, write_handmade
 
 BEAR = BearPolicy()
 QUEUE = RoutedPolicy(router="passthrough", dispatch="shortest-queue")
@@ -50,6 +51,26 @@ def test_errors_confusion_and_regimes_by_hand(tmp_path: Path) -> None:
     assert found.regimes[0].bias_s == pytest.approx(-0.01, rel=1e-6)
     assert found.regimes[2].mape == pytest.approx(0.5, rel=1e-6)
     assert np.isnan(found.regimes[2].spearman)
+
+
+def test_a_request_is_disturbed_by_what_its_instance_is_sent_before_its_first_token(tmp_path: Path) -> None:
+    """Request i is dispatched at second i; all are on one instance but the last two."""
+    requests = [
+        Served(ttft_s=0.5, predicted_s=0.4, target_s=9.0),  # first token before request 1 comes
+        Served(ttft_s=1.5, predicted_s=1.2, target_s=1.0),  # request 2 comes at 2 s, before 2.5 s
+        Served(ttft_s=1.0, predicted_s=0.5, target_s=1.0),  # request 3 comes just as the first token does
+        Served(ttft_s=9.0, predicted_s=9.0, target_s=1.0),  # what follows goes elsewhere
+        Served(ttft_s=9.0, predicted_s=3.0, target_s=1.0),
+        Served(ttft_s=0.1, predicted_s=0.1, target_s=1.0),
+    ]
+    folder = write_handmade(tmp_path / "s", {(1.0, BEAR): requests}, instances=[0, 0, 0, 0, 1, 1])
+    found = judge_estimator(to_points(read_sweep(folder).cells)[0])
+    assert found is not None
+    assert (found.undisturbed.n, found.disturbed.n) == (4, 2)
+    assert found.disturbed.mape == pytest.approx((0.2 + 2 / 3) / 2, rel=1e-6)
+    assert found.undisturbed.mape == pytest.approx((0.2 + 0.5 + 0 + 0) / 4, rel=1e-6)
+    assert found.late_disturbed == 1.0
+    assert found.late_undisturbed == pytest.approx(1 / 4)
 
 
 def test_a_policy_that_predicts_nothing_is_not_judged(tmp_path: Path) -> None:

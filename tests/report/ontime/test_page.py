@@ -30,6 +30,7 @@ ALL_TABLES = (
     "BEAR against each policy",
     "Where BEAR loses",
     "Predicted and measured TTFT",
+    "Predictions and what was sent later",
     "Predictions by regime",
     "Predicted and met targets",
 )
