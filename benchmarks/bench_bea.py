@@ -70,11 +70,14 @@ class State:
     now_s: float
 
 
-def state(rng: np.random.Generator, tier: Tier, running: int, waiting: int) -> State:
+def state(
+    rng: np.random.Generator, tier: Tier, running: int, waiting: int, now_s: float | None = None
+) -> State:
     """``running`` requests some way into their answers, ``waiting`` ones that have just come."""
     n, engine, plain = running + waiting, EngineSim([tier], running + waiting), Instance(tier)
     prompt, left = rng.integers(50, 1500, n), np.clip(rng.exponential(400.0, n).astype(int), 2, 4000)
-    now_s = float(rng.uniform(1.0, 3.0)) * (1.0 + running / 100.0)
+    if now_s is None:
+        now_s = float(rng.uniform(1.0, 3.0)) * (1.0 + running / 100.0)
     output = left + np.where(np.arange(n) < running, int(now_s / 0.012), 0)
     at_s = np.where(np.arange(n) < running, 0.0, now_s)
     engine.submit_many(np.zeros(n, int), at_s, prompt, output, output)
@@ -85,10 +88,10 @@ def state(rng: np.random.Generator, tier: Tier, running: int, waiting: int) -> S
     return State(export_snapshot(engine, 0, InstanceProfile.of(tier)), plain, now_s)
 
 
-def replay_plainly(start: State) -> tuple[float, float]:
+def replay_plainly(start: State, prompt_tokens: int = PROBE_TOKENS) -> tuple[float, float]:
     """Processor seconds and the time to first token."""
     instance = copy.deepcopy(start.plain)
-    probe = Request(-1, start.now_s, PROBE_TOKENS, 1, 1, by_length=False)
+    probe = Request(-1, start.now_s, prompt_tokens, 1, 1, by_length=False)
     begin = time.perf_counter()
     instance.submit(probe)
     while math.isnan(probe.first_token_s):

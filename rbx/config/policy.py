@@ -81,9 +81,10 @@ class BearPolicy(Single):
     """BEAR (arXiv 2607.18253) with one rule and one TTFT estimator; ``ttft: null`` leaves latency out.
 
     ``cost_weight_per_usd`` is λ (5e-4 per micro-dollar in the paper), ``delta_per_s`` δ of the soft rule,
-    ``throughput_scale`` a correction of the prefill throughput of the estimators that use one. The last
-    three are for ablations: BEA with true lengths (simulated engines alone can offer that), without the
-    batches in flight, and with step times off by a factor; ``shuffled`` permutes the predictions.
+    ``safety_s`` what the hard rule asks for beside TTFT (QLM's z·σ, arXiv 2407.00047), ``throughput_scale`` a
+    correction of the prefill throughput of the estimators that use one. The last ones are for ablations:
+    BEA with true lengths (simulated engines alone can offer that), without the batches in flight, and with
+    step times off by a factor; ``shuffled`` permutes the predictions.
     """
 
     kind: Literal["bear"] = "bear"
@@ -92,6 +93,7 @@ class BearPolicy(Single):
     cost_weight_per_usd: NonNegativeFloat = 500.0
     delta_per_s: NonNegativeFloat = 0.0
     fallback: Fallback = "min-ttft"
+    safety_s: NonNegativeFloat = 0.0
     throughput_scale: PositiveFloat = 1.0
     true_lengths: bool = False
     in_flight: bool = True
@@ -111,6 +113,7 @@ class BearPolicy(Single):
         extra = {
             f"λ{self.cost_weight_per_usd:g}": self.cost_weight_per_usd != 500.0,
             self.fallback: self.fallback != "min-ttft",
+            f"safety {self.safety_s:g} s": self.safety_s != 0.0,
             f"θ×{self.throughput_scale:g}": self.throughput_scale != 1.0,
             "true lengths": self.true_lengths,
             "no in-flight": not self.in_flight,
@@ -212,6 +215,7 @@ class BearSpec(StrictModel):
     cost_weight_per_usd: NonNegativeFloat = 500.0
     delta_per_s: tuple[NonNegativeFloat, ...] = Field((0.0,), min_length=1)
     fallback: tuple[Fallback, ...] = Field(("min-ttft",), min_length=1)
+    safety_s: tuple[NonNegativeFloat, ...] = Field((0.0,), min_length=1)
     throughput_scale: tuple[PositiveFloat, ...] = Field((1.0,), min_length=1)
     true_lengths: tuple[bool, ...] = Field((False,), min_length=1)
     in_flight: tuple[bool, ...] = Field((True,), min_length=1)
@@ -225,6 +229,8 @@ class BearSpec(StrictModel):
             raise ValueError("delta_per_s belongs to rule: soft")
         if self.rule == "soft" and self.fallback != ("min-ttft",):
             raise ValueError("fallback belongs to rule: hard")
+        if self.rule == "soft" and self.safety_s != (0.0,):
+            raise ValueError("safety_s belongs to rule: hard")
         replayed = set(self.ttft) == {"bea"}
         for name, default in (("true_lengths", False), ("in_flight", True), ("step_time_scale", 1.0)):
             if getattr(self, name) != (default,) and not replayed:
@@ -237,6 +243,7 @@ class BearSpec(StrictModel):
             "ttft",
             "delta_per_s",
             "fallback",
+            "safety_s",
             "throughput_scale",
             "true_lengths",
             "in_flight",

@@ -79,6 +79,7 @@ def bear(
     fallback: str = "min-ttft",
     per_usd: float = 500.0,
     delta: float = 0.0,
+    safety_s: float = 0.0,
 ) -> list[Choice]:
     """Places the requests in order; ``servers`` end as the router should leave its state."""
     choices, sequence = [], 0
@@ -89,7 +90,7 @@ def bear(
             continue
         ttft = {i: ttft_s(ask, servers[i], i) for i in among}
         utility = {i: ask.quality[servers[i].model] - per_usd * cost_usd(ask, servers[i]) for i in among}
-        feasible = [i for i in among if ttft[i] <= target_s[k]]
+        feasible = [i for i in among if ttft[i] + safety_s <= target_s[k]]
         mode = "policy"
         if rule == "soft":
             best = largest(among, lambda i, t=ttft, u=utility: u[i] - delta * t[i], servers)  # type: ignore[misc]

@@ -74,6 +74,7 @@ def decide(
 RULES: list[dict[str, Any]] = [
     {"rule": "hard"},
     {"rule": "hard", "fallback": "sacrifice"},
+    {"rule": "hard", "safety_s": 0.25},
     {"rule": "hard", "fallback": "shed"},
     {"rule": "soft", "delta_per_s": 0.0},
     {"rule": "soft", "delta_per_s": 0.5},
@@ -98,6 +99,7 @@ def test_it_decides_as_its_rules_are_written(seed: int, rule: dict[str, Any]) ->
         fallback=rule.get("fallback", "min-ttft"),
         per_usd=rule.get("cost_weight_per_usd", 500.0),
         delta=rule.get("delta_per_s", 0.0),
+        safety_s=rule.get("safety_s", 0.0),
     )
     assert answer.instance.tolist() == [choice.instance for choice in expected]
     assert [MODES[mode] for mode in answer.mode.tolist()] == [choice.mode for choice in expected]

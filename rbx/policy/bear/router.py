@@ -2,7 +2,7 @@
 
 With U_i = quality_i − λ·cost_i and TTFT_i from an estimator, counted from the request's arrival::
 
-    hard   argmax U_i over the instances with TTFT_i ≤ τ; if there is none, the fallback
+    hard   argmax U_i over the instances with TTFT_i + safety ≤ τ; if there is none, the fallback
     soft   argmax U_i − δ·TTFT_i
 
 λ is ``cost_weight_per_usd``, δ ``delta_per_s``. δ = 0 is the router that knows no latency.
@@ -60,7 +60,7 @@ class Bear:
         answer, state, k = placing.answer, placing.state, ask.position
         utility = ask.quality - self._config.cost_weight_per_usd * ask.cost_usd
         ttft_s = self._ttft_s(ask, candidates, state)
-        on_time = candidates & (ttft_s <= ask.ttft_target_s)
+        on_time = candidates & (ttft_s + self._config.safety_s <= ask.ttft_target_s)
         best, mode = self._choose(utility, ttft_s, candidates, on_time, state)
         answer.mode[k] = mode
         if self._ttft is not None:
