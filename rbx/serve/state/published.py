@@ -149,6 +149,8 @@ class PublishedState:
     """Snapshots of one server from the file ``path``, priced with ``coefficients``.
 
     The engine knows no predictions: the rows have predicted 0, and ``with_predictions`` fills them in.
+    ``ids`` (N,) names the rows of the snapshot read last; ``unmodelled`` counts the requests up to it that
+    used what rbx does not model (grammars, images, adapters), whose replay is a guess.
     Raises ``EngineError`` as ``StateBytes`` does.
     """
 
@@ -159,6 +161,7 @@ class PublishedState:
         self.profile = InstanceProfile(limits_of(self._bytes.header), coefficients)
         self._last = (-1, -np.inf)
         self.ids: Ints = np.zeros(0, dtype=np.int64)
+        self.unmodelled = 0
 
     def read(self, now_s: float) -> InstanceSnapshot:
         """The newest snapshot; its age is ``now_s`` − ``stamp_s``. ``ids`` then names its requests.
@@ -180,6 +183,7 @@ class PublishedState:
             self._bytes.require_writer()
         snapshot = snapshot_of(path, self.profile, scalars, rows, stamp_s)
         self._last, self.ids = (version, stamp_s), rows[:, layout.ID]
+        self.unmodelled = int(scalars["unmodelled"])
         return snapshot
 
 

@@ -29,12 +29,13 @@ def rewrite_header(path: Path, name: str, value: Any) -> None:
 def test_a_snapshot_comes_back_as_it_was_published(tmp_path: Path) -> None:
     file = state_file(tmp_path)
     state = PublishedState(file.path, COEFFICIENTS)
-    publish(file, 7, 100.0, waiting=3)
+    publish(file, 7, 100.0, waiting=3, unmodelled=2)
     snapshot = state.read(100.5)
     assert (snapshot.version, snapshot.stamp_s, snapshot.running, snapshot.free_blocks) == (7, 100.0, 0, 40)
     assert snapshot.requests[:, snap.PROMPT].tolist() == [10, 11, 12]
     assert snapshot.profile.limits.kv_blocks == 40
     assert not snapshot.profile.limits.async_scheduling
+    assert state.unmodelled == 2
     assert state.ids.tolist() == [published_id(f"w{k}", suffixed=False) for k in range(3)]
 
 
