@@ -11,11 +11,13 @@ settings stands by the one of the highest mean over the rates it shares with BEA
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from rbx.report.bootstrap import LEVEL
 from rbx.report.interval import Interval, not_estimable
 from rbx.report.ontime.role import Role
 from rbx.report.ontime.timed import TimedPoints
@@ -148,11 +150,21 @@ def _ratio_interval(bear: Point, other: Point, timed: TimedPoints) -> Interval:
 
 
 def _judged(value: float, replicates: Floats, timed: TimedPoints, points: Sequence[Point]) -> Interval:
+    """A gain with its interval, whose upper end is infinite where too many resamples have no ratio.
+
+    A resample whose divisor is not above zero counts as a gain beyond any bound.
+    """
     if np.isnan(value):
         return not_estimable(value, NOT_POSITIVE)
-    if np.isnan(replicates).any():
-        return not_estimable(value, f"in some resamples {NOT_POSITIVE}")
-    return timed.interval(value, replicates, points, scale=1.0)
+    if np.isfinite(replicates).all():
+        return timed.interval(value, replicates, points, scale=1.0)
+    ordered = np.sort(np.where(np.isfinite(replicates), replicates, np.inf))
+    out = (1 - LEVEL) / 2 * (len(ordered) - 1)
+    low, high = ordered[math.floor(out)], ordered[math.ceil(len(ordered) - 1 - out)]
+    reason = f"in {(~np.isfinite(replicates)).mean():.1%} of resamples {NOT_POSITIVE}"
+    if not np.isfinite(low):
+        return not_estimable(value, reason)
+    return Interval(value, float(low), float(high), "ok", reason)
 
 
 def _gain(mine: float, other: float) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
@@ -23,7 +24,10 @@ PUBLISHED_NOTE = "Published: real vLLM on H100s, other prompts and another judge
 
 def gain(interval: Interval) -> Value:
     """A relative gain of BEAR in per cent, coloured where its interval excludes zero."""
-    return change(interval, percent, lower_is_better=False)
+    shown = change(interval, percent, lower_is_better=False)
+    if interval.status != "ok" or math.isfinite(interval.high):
+        return shown
+    return replace(shown, sub=f"above {signed(percent(interval.low))}")
 
 
 def curve_tables(study: OnTimeStudy) -> Iterator[Table]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from rbx.report.answer import AnswerList, few
 from rbx.report.interval import Interval
 from rbx.report.number import UNKNOWN, percent, score, signed
@@ -31,7 +33,7 @@ def gain_words(interval: Interval) -> str:
         known = "" if interval.value != interval.value else f"{signed(percent(interval.value))}, "
         return f"{known}no interval: {interval.reason}"
     value, low, high = (signed(percent(each)) for each in (interval.value, interval.low, interval.high))
-    return f"{value} [{low}, {high}]"
+    return f"{value} [{low}, {high}]" if math.isfinite(interval.high) else f"{value} [above {low}]"
 
 
 def _leaders(study: OnTimeStudy) -> tuple[str, ...]:
@@ -111,7 +113,7 @@ def _predictions(study: OnTimeStudy) -> tuple[str, ...]:
     share = _range([e.disturbed.n / e.overall.n for e in found])
     return (
         f"BEAR's TTFT predictions, over the rates: MAPE {overall}, median error {median}; MAPE {alone} where "
-        f"nothing was sent to the instance before the first token, {joined} for the other {share} of requests.",
+        f"nothing was sent to the instance before the first token, {joined} for the other {share}.",
     )
 
 
@@ -119,5 +121,5 @@ def _range(shares: list[float]) -> str:
     known = [share for share in shares if share == share]
     if not known:
         return UNKNOWN
-    low, high = percent(min(known), 1), percent(max(known), 1)
+    low, high = (f"{100 * share:.1f} %" for share in (min(known), max(known)))
     return low if low == high else f"{low} to {high}"

@@ -12,6 +12,7 @@ from rbx.config.policy import BearPolicy, RouteBalancePolicy, RoutedPolicy
 from rbx.report.ontime.gains import NOT_POSITIVE, Comparison
 from rbx.report.ontime.series import series_of
 from rbx.report.ontime.study import OnTimeResult, OnTimeStudy, study_on_time
+from rbx.report.ontime.words import gain_words
 from rbx.report.paired import Resampling
 from rbx.report.point import to_points
 from tests.report.ontime.conftest import RESAMPLES
@@ -119,6 +120,33 @@ def test_what_can_not_be_divided_by_is_left_out_and_said(tmp_path: Path) -> None
     second = comparison.rivalries[1]
     assert (second.ratio.status, second.ratio.reason) == ("not_estimable", NOT_POSITIVE)
     assert second.utility.value == pytest.approx(0.5)
+
+
+def test_a_divisor_that_vanishes_in_some_resamples_leaves_no_upper_end(tmp_path: Path) -> None:
+    """One request in forty of RouteBalance is in time: in about a third of the resamples none is."""
+    rare = [Served(ttft_s=0.1 if index == 7 else 0.5, quality=0.5, cost_usd=0.0) for index in range(N)]
+    cells: dict[tuple[float, Policy], list[Served]] = {
+        (1.0, BEAR): _worth(0.6, 0),
+        (1.0, RB_THIRDS): rare,
+        (2.0, BEAR): _worth(0.5, 0),
+        (2.0, RB_THIRDS): _worth(0.4, 1),
+    }
+    sweep = handmade_sweep(tmp_path / "s", cells)
+    assert sweep.on_time is not None
+    comparison = study_on_time(to_points(sweep.cells), sweep.on_time, QUICK).comparison
+    assert comparison is not None
+    first, second = comparison.rivalries
+    assert first.ratio.value == pytest.approx(0.6 / (0.5 / N) - 1)
+    assert first.ratio.status == "ok"
+    assert 0 < first.ratio.low < first.ratio.value
+    assert first.ratio.high == np.inf
+    assert "% of resamples" in first.ratio.reason
+    assert np.isfinite(second.ratio.high)
+    gain = comparison.over_latency_aware.gain
+    assert gain.value == pytest.approx((47 + 0.25) / 2)
+    assert gain.excludes_zero
+    assert gain.high == np.inf
+    assert gain_words(gain).startswith("+2362 % [above +")
 
 
 def test_one_rate_has_no_area_and_nobody_to_compare_with_no_comparison(tmp_path: Path) -> None:
