@@ -20,14 +20,20 @@ EXPERIMENT = {
     "grid": "datasets/tiny",
     "bundle": "results/bundles/tiny",
     "pool": str(ROOT / "experiments/pools/paper.yaml"),
-    "workload": {"rates_per_s": [8.0, 20.0], "n_requests": 150, "seeds": [0, 1], "slo": {"e2e_s": 10.0}},
+    "workload": {
+        "rates_per_s": [8.0, 20.0],
+        "n_requests": 150,
+        "seeds": [0, 1],
+        "slo": {"ttft_target": {}, "e2e_s": 10.0},
+    },
     "policies": [
         {"kind": "routebalance", "weights": [[0.333, 0.334, 0.333], [0.8, 0.1, 0.1]]},
+        {"kind": "bear"},
         {"kind": "passthrough"},
         {"kind": "mix", "shares": {"Qwen2.5-3B": 1.0, "Qwen2.5-72B": 1.0}},
     ],
 }
-N_CELLS = 2 * 2 * (2 + 3 + 1)
+N_CELLS = 2 * 2 * (2 + 1 + 3 + 1)
 
 
 @dataclass(frozen=True)

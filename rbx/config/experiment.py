@@ -15,6 +15,7 @@ from rbx.config.base import (
     PositiveFloat,
     PositiveInt,
     StrictModel,
+    Text,
     UnitFloat,
     load,
 )
@@ -136,10 +137,12 @@ class Workload(StrictModel):
 
     Rates are given in requests per second (``rates_per_s``), as fractions of the pool's measured
     capacity (``loads``; see ``rbx.sweep.capacity``), or both. A cell has ``n_requests``, or as many as
-    fill ``duration_s`` at its rate, or one pass over the prompts.
+    fill ``duration_s`` at its rate, or one pass over the prompts; ``sources`` keeps prompts of these
+    sources of the grid alone.
     """
 
     split: Literal["test", "train", "all"] = "test"
+    sources: tuple[Text, ...] = ()
     metric: str = "quality"
     n_requests: PositiveInt | None = None
     duration_s: PositiveFloat | None = None

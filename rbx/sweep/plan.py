@@ -43,13 +43,13 @@ def make_plan(loaded: Loaded[Experiment]) -> Plan:
     bundle = Bundle.load(experiment.bundle)
     bundle.check_grid(view)
     bundle.check_pool(pool)
-    rows = usable_rows(view, experiment.workload.split, pool.models)
+    rows = usable_rows(view, experiment.workload, pool.models)
     prompts = build_prompt_table(view, rows, pool.models, predict_prompts(bundle, view, rows))
     lengths = length_rules(bundle, pool.models)
     context = SweepContext(_with_encoder_cost(experiment, bundle), pool, prompts, bundle.tpot, lengths)
     capacity = measure_capacity(context, seed=0) if experiment.workload.loads else None
     cells = _cells(context, _identity(view, bundle, pool, context.experiment), capacity)
-    kept = coverage(view, experiment.workload.split, prompts)
+    kept = coverage(view, experiment.workload, prompts)
     return Plan(context, cells, _manifest(loaded, context, view, bundle, capacity, kept))
 
 
@@ -96,6 +96,7 @@ def _identity(view: GridView, bundle: Bundle, pool: Pool, experiment: Experiment
         "slo": experiment.workload.slo.model_dump(mode="json"),
         "max_output_tokens": experiment.workload.max_output_tokens,
         "split": experiment.workload.split,
+        "sources": experiment.workload.sources,
     }
 
 

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from rbx.config.experiment import Workload
 from rbx.errors import BundleError, DatasetError, StoreError
 from rbx.grid.schema import GridView
 from rbx.heads.predictions import Predictions
@@ -55,15 +56,30 @@ class Coverage:
     labels_present: int
 
 
-def usable_rows(view: GridView, split: str, models: tuple[str, ...]) -> Ints:
-    """Rows of the split with an answer of known length from every model of the pool."""
+def chosen_rows(view: GridView, workload: Workload) -> Ints:
+    """Rows of the workload's split, of its sources alone where it names some; raises ``DatasetError``."""
+    rows = view.rows(workload.split)
+    known = sorted(set(view.sources))
+    absent = [source for source in workload.sources if source not in known]
+    if absent:
+        raise DatasetError(
+            f"grid {view.name}: workload.sources names {', '.join(absent)}; its prompts come from "
+            f"{', '.join(known)}"
+        )
+    if not workload.sources:
+        return rows
+    return rows[np.array([view.sources[row] in workload.sources for row in rows], dtype=np.bool_)]
+
+
+def usable_rows(view: GridView, workload: Workload, models: tuple[str, ...]) -> Ints:
+    """The chosen rows with an answer of known length from every model of the pool."""
     absent = [model for model in models if model not in view.models]
     if absent:
         raise DatasetError(
             f"grid {view.name}: no answers of {', '.join(absent)}, which the pool serves; "
             f"the grid has {', '.join(view.models)}"
         )
-    rows = view.rows(split)
+    rows, split = chosen_rows(view, workload), workload.split
     empty = rows[view.input_tokens[rows] < 1]
     if len(empty):
         raise DatasetError(
@@ -102,10 +118,10 @@ def build_prompt_table(
     )
 
 
-def coverage(view: GridView, split: str, table: PromptTable) -> Coverage:
+def coverage(view: GridView, workload: Workload, table: PromptTable) -> Coverage:
     """What the join kept."""
     return Coverage(
-        split_prompts=len(view.rows(split)),
+        split_prompts=len(chosen_rows(view, workload)),
         used_prompts=len(table),
         labels_expected=table.score.size,
         labels_present=int(np.isfinite(table.score).sum()),

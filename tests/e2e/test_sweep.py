@@ -138,6 +138,22 @@ def test_an_override_is_kept_with_its_source(workplace: Workplace) -> None:
     assert manifest["sources"]["scheduler.decision_cost.encode_s_per_token"] == "bundle"
 
 
+def test_a_sweep_may_keep_to_some_sources_of_the_grid(workplace: Workplace) -> None:
+    out = "results/maths"
+    changes = ["workload.sources=[synthetic/maths]", "workload.seeds=[0]", "workload.n_requests=20"]
+    words = [word for change in changes for word in ("--set", change)]
+    workplace.rbx("sweep", "tiny.yaml", "--out", out, *words)
+    folder = workplace.folder
+    prompts = pq.read_table(folder / "datasets/tiny/prompts.parquet", columns=["prompt_id", "source"])
+    maths = {row["prompt_id"] for row in prompts.to_pylist() if row["source"] == "synthetic/maths"}
+    used = set(pq.read_table(folder / out / "labels.parquet")["prompt_id"].to_pylist())
+    assert used
+    assert used < maths  # the test split of them
+    done = workplace.rbx("sweep", "tiny.yaml", "--out", out, "--set", "workload.sources=[poems]", code=1)
+    assert "poems" in done.stderr
+    assert "synthetic/maths" in done.stderr
+
+
 def test_another_experiment_in_the_same_directory_is_refused(
     workplace: Workplace, finished: dict[str, bytes]
 ) -> None:
