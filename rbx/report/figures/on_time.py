@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 from rbx.report.analysis import Analysis
 from rbx.report.figures.drawing import Drawing, finish
 from rbx.report.figures.style import FAINT, FAMILY_COLOURS, WIDTH_IN, foot, styled
+from rbx.report.number import score
 from rbx.report.ontime.study import OnTimeResult, OnTimeStudy
 from rbx.report.plain_text import printable
 
@@ -58,13 +59,16 @@ def draw_on_time(analysis: Analysis) -> Iterator[Drawing]:
             title="What comes in time",
             alt="OnTimeUtility and attainment against the arrival rate, one line a policy. Mean "
             "OnTimeUtility over the rates: "
-            + "; ".join(f"{label} {_mean(mine):.3f}" for label, mine in study.by_label().items())
+            + "; ".join(f"{label} {score(_mean(mine))}" for label, mine in study.by_label().items())
             + ".",
         )
 
 
-def _main_lines(study: OnTimeStudy) -> list[str]:
-    """BEAR, the setting of each latency-aware router, then the best of the rest; at most ``_LOOKS``."""
+def _main_lines(study: OnTimeStudy) -> dict[str, tuple[str, str]]:
+    """Looks of BEAR, of the setting of each latency-aware router, and of the best of the rest.
+
+    The first look is BEAR's alone.
+    """
     lines = study.by_label()
     comparison = study.comparison
     bear = [label for label, mine in lines.items() if mine[0].role.kind == "bear"]
@@ -75,8 +79,17 @@ def _main_lines(study: OnTimeStudy) -> list[str]:
         if mine[0].role.latency_aware and settings.get(mine[0].role.router, label) == label
     ]
     baselines = [label for label, mine in lines.items() if mine[0].role.kind == "baseline"]
-    ordered = [*bear, *sorted(aware, key=lambda label: lines[label][0].role.router), *baselines]
-    return list(dict.fromkeys(ordered or lines))[: len(_LOOKS) - (not bear)]
+    ordered = [
+        *bear,
+        *sorted(aware, key=lambda label: _routebalance_first(lines[label][0].role.router)),
+        *baselines,
+    ]
+    return dict(zip(dict.fromkeys(ordered or lines), _LOOKS[not bear :], strict=False))
+
+
+def _routebalance_first(router: str) -> tuple[bool, str]:
+    """So that RouteBalance has the hue that it has everywhere."""
+    return router != "RouteBalance", router
 
 
 def _mean(results: list[OnTimeResult]) -> float:
@@ -84,8 +97,7 @@ def _mean(results: list[OnTimeResult]) -> float:
     return float(np.mean(known))
 
 
-def _panel(axes: Axes, study: OnTimeStudy, named: list[str], metric: str) -> None:
-    first = 0 if study.comparison is not None else 1
+def _panel(axes: Axes, study: OnTimeStudy, named: dict[str, tuple[str, str]], metric: str) -> None:
     for label, results in study.by_label().items():
         rate = np.array([result.point.rate_per_s for result in results])
         intervals = [result.over_time[metric] for result in results]
@@ -93,7 +105,7 @@ def _panel(axes: Axes, study: OnTimeStudy, named: list[str], metric: str) -> Non
         if label not in named:
             axes.plot(rate, values, color=FAINT, lw=0.7, alpha=0.5, zorder=1)
             continue
-        hue, shape = _LOOKS[first + named.index(label)]
+        hue, shape = named[label]
         axes.plot(
             rate,
             values,

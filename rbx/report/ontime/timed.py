@@ -79,9 +79,10 @@ class TimedPoints:
         self, value: float, replicates: Floats, points: Sequence[Point], *, scale: float = 0.0
     ) -> Interval:
         """A statistic of ``points`` and its replicates (B,) as an interval."""
-        low, high = bounds(replicates)
+        # Rounding of long sums must not show: a share of none is 0, not 1e-17, nor a score −0.
+        low, high = (float(np.round(bound, 12)) + 0.0 for bound in bounds(replicates))
         n = min(point.metrics.counts.scheduled for point in points)
-        return percentile_interval(value, float(low), float(high), n, scale=scale, drawn="requests")
+        return percentile_interval(value, low, high, n, scale=scale, drawn="requests")
 
 
 def _runs(point: Point) -> Runs:

@@ -41,7 +41,7 @@ def _leaders(study: OnTimeStudy) -> tuple[str, ...]:
     for rate in study.rates_per_s:
         best = study.at(rate)[0]
         lines.append(f"At λ = {rate:g} req/s {best.point.label} leads: {_stands(best)}.")
-    return (*lines, "BEAR (label bear) and a policy to compare it with are not both in this sweep.")
+    return (*lines, "BEAR (label bear) and a policy to compare it with are not both in this sweep at one rate.")
 
 
 def _stands(result: OnTimeResult) -> str:
@@ -96,7 +96,7 @@ def _losses(comparison: Comparison) -> str:
             f"BEAR loses surely to no policy at any rate; by the estimates it is behind in {behind} of {n}."
         )
     named = few([f"{each.label} (λ = {each.rate_per_s:g})" for each in lost])
-    baselines = sum(each.role.kind == "baseline" for each in lost)
+    baselines = sum(each.role.kind == "baseline" for each in lost) or "none"
     return (
         f"BEAR loses surely in {len(lost)} of {n} pairs (policy, rate), {baselines} of them to baselines: "
         f"{named}."

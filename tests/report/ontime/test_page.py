@@ -190,3 +190,22 @@ def test_meagre_sweeps_still_make_a_page(tmp_path: Path, cells: Cells) -> None:
     text = re.sub(r"<[^>]*>", " ", written.page.read_text(encoding="utf-8").split("<main>")[1])
     assert not re.search(r"\bnan\b|\binf\b", text.split("Provenance")[0], flags=re.IGNORECASE)
     assert '<section id="on-time">' in written.page.read_text(encoding="utf-8")
+
+
+def test_bear_and_its_rivals_may_be_at_different_rates(tmp_path: Path) -> None:
+    """Eight policies, BEAR at the lower rate and the others at the upper."""
+    shape = SweepShape(
+        policies=(BEAR, *POLICIES[:7]),
+        rates_per_s=(3.0, 6.0),
+        n_prompts=20,
+        n_requests=20,
+        ttft_target=True,
+        skip=frozenset({*range(1, 9)}),
+    )
+    written = write_report(write_sweep(tmp_path / "s", shape), resampling=QUICK)
+    study = written.analysis.on_time
+    assert study is not None
+    assert study.comparison is None
+    page = written.page.read_text(encoding="utf-8")
+    assert "are not both in this sweep" in page
+    assert 'id="figure-on-time"' in page
