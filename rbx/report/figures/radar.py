@@ -31,8 +31,10 @@ def draw_radar(analysis: Analysis) -> Iterator[Drawing]:
     chosen = _chosen(analysis)
     if len(chosen) < 2:
         return
-    at = np.unique(np.linspace(0, len(analysis.rates) - 1, _MAX_PANELS).round().astype(int))
-    rates = [analysis.rates[index] for index in at]
+    # In an unfinished sweep a rate may have none of them.
+    known = [rate for rate in analysis.rates if any(r.point.label in chosen for r in rate.results)]
+    at = np.unique(np.linspace(0, len(known) - 1, _MAX_PANELS).round().astype(int))
+    rates = [known[index] for index in at]
     with styled():
         figure = Figure(figsize=(WIDTH_IN, 3.6 if len(rates) > 2 else 3.9))
         for column, rate in enumerate(rates):

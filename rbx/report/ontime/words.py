@@ -41,7 +41,7 @@ def _leaders(study: OnTimeStudy) -> tuple[str, ...]:
     for rate in study.rates_per_s:
         best = study.at(rate)[0]
         lines.append(f"At λ = {rate:g} req/s {best.point.label} leads: {_stands(best)}.")
-    return (*lines, "BEAR (label bear) and a policy to compare it with are not both in this sweep at one rate.")
+    return (*lines, "At no rate does the sweep hold BEAR (label bear) and a policy to compare it with.")
 
 
 def _stands(result: OnTimeResult) -> str:

@@ -207,5 +207,5 @@ def test_bear_and_its_rivals_may_be_at_different_rates(tmp_path: Path) -> None:
     assert study is not None
     assert study.comparison is None
     page = written.page.read_text(encoding="utf-8")
-    assert "are not both in this sweep" in page
+    assert "At no rate does the sweep hold BEAR" in page
     assert 'id="figure-on-time"' in page
