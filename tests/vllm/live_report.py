@@ -47,7 +47,7 @@ class Errors:
 
 @dataclass(frozen=True)
 class Band:
-    """One load: what was measured, and the errors by estimator, without and with its constant."""
+    """One load: what was measured, and the errors by estimator; ``whole`` with the time outside the engine."""
 
     share: float
     per_s: float
@@ -64,7 +64,7 @@ class Campaign:
     fit: StepTimeReport
     calibration: Calibration
     capacity_per_s: float
-    constants: Mapping[str, tuple[float, float]]
+    outside: tuple[float, float]  # seconds, and seconds per prompt token
     bands: tuple[Band, ...]
 
 
@@ -77,8 +77,8 @@ def show(campaign: Campaign) -> None:
     )
     print(f"+ {calibration.mean.output_tokens:.0f} tokens;", end=" ")
     print(f"{calibration.prefill_tokens_per_s:,.0f} prompt tokens/s")
-    for name, (fixed_s, per_token_s) in campaign.constants.items():
-        print(f"constant of {name}: {1000 * fixed_s:.1f} ms + {1e6 * per_token_s:.0f} µs/token")
+    fixed_s, per_token_s = campaign.outside
+    print(f"Outside the engine: {1000 * fixed_s:.1f} ms + {1e6 * per_token_s:.0f} µs per prompt token")
     for band in campaign.bands:
         _show_band(band)
 
@@ -91,7 +91,7 @@ def _show_band(band: Band) -> None:
     )
     print(f"TTFT median {median_ms:.0f} ms, p90 {p90_ms:.0f} ms;", end=" ")
     print(f"load average at its start {band.load_average:.1f}")
-    print(f"{'':22}" + "".join(f"{heading:>8}" for heading in _HEADINGS) + "   without constant: MAPE, bias")
+    print(f"{'':22}" + "".join(f"{heading:>8}" for heading in _HEADINGS) + "   engine alone: MAPE, bias")
     for name, errors in band.whole.items():
         bare = band.bare[name]
         shares = (errors.mape, errors.median_ape, errors.p90_ape)

@@ -1,8 +1,8 @@
 """``python -m tests.vllm.live_truth``: observe, fit and predict TTFT on a running vLLM CPU server.
 
-Calibration and judged requests never mix: step times, throughput, survivors and each estimator's
-constant for what lies outside the engine (HTTP, tokenising) come from the first three runs, the tables
-from the rest. The predictions are computed afterwards, from the state that was read at each sending.
+Calibration and judged requests never mix: step times, throughput, survivors and the time outside the
+engine (HTTP, tokenising) come from the first three runs, the tables from the rest. The predictions are
+computed afterwards, from the state that was read at each sending.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import asyncio
 import os
 import sys
 import tempfile
-from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -58,7 +57,7 @@ class Plan:
     seed: int = 0
 
 
-WHOLE = Plan(120.0, 40.0, 60.0, 120.0, (0.3, 0.6, 0.9))
+WHOLE = Plan(90.0, 30.0, 30.0, 90.0, (0.3, 0.6, 0.9))
 
 
 def run(plan: Plan, folder: Path) -> Campaign:
@@ -84,13 +83,13 @@ async def campaign(plan: Plan, server: LiveServer, folder: Path) -> Campaign:
     traffic = _traffic(plan, server, state, "full")
     capacity_per_s = await traffic.closed(24, plan.capacity_s)
     calibration = _calibration(state.profile, traffic, folder / "trace.parquet")
-    constants = await _constants(plan, server, state, calibration, 0.3 * capacity_per_s)
+    outside = await _outside(plan, server, state)
     bands = []
     for share in plan.bands:
         load_average = os.getloadavg()[0]
         seen = await _poisson(plan, server, state, f"at{share:g}", share * capacity_per_s, plan.band_s)
-        bands.append(_judge(share, seen, calibration, constants, load_average))
-    return Campaign(fit, calibration, capacity_per_s, constants, tuple(bands))
+        bands.append(_judge(share, seen, calibration, outside, load_average))
+    return Campaign(fit, calibration, capacity_per_s, outside, tuple(bands))
 
 
 async def _observe(plan: Plan, server: LiveServer, folder: Path) -> StepTimeReport:
@@ -122,18 +121,28 @@ def _calibration(profile: InstanceProfile, traffic: Traffic, path: Path) -> Cali
     )
 
 
-async def _constants(
-    plan: Plan, server: LiveServer, state: PublishedState, calibration: Calibration, per_s: float
-) -> dict[str, tuple[float, float]]:
-    """Seconds a + b·prompt tokens that an estimator misses, by Theil–Sen lines over light traffic."""
-    seen = await _poisson(plan, server, state, "light", per_s, plan.constant_s)
-    prompts, measured = _prompts(seen), measured_s(seen)
-    lines = {}
-    for name, estimate in ESTIMATORS.items():
-        missing = measured - estimate(seen, calibration)
-        slope = float(theilslopes(missing, prompts)[0])
-        lines[name] = (float(np.median(missing - slope * prompts)), slope)
-    return lines
+async def _outside(plan: Plan, server: LiveServer, state: PublishedState) -> tuple[float, float]:
+    """Seconds a + b·prompt tokens that a request spends outside the engine, there and back.
+
+    From requests that are alone: their TTFT less the time from the start of their first step to the end
+    of their last one with prompt tokens, as the server recorded it. A Theil–Sen line. No step-time model
+    has a part in it, so it can't hide the errors of one.
+    """
+    ring = StepRing(server.state)
+    ring.take()
+    traffic = _traffic(plan, server, state, "alone")
+    await traffic.closed(1, plan.constant_s)
+    steps, _ = ring.take()
+    chunks = np.flatnonzero(steps["prefill_tokens"] > 0)
+    outside, prompts = [], []
+    for answer in traffic.answers():
+        first = int(np.searchsorted(steps["start_s"], answer.sent_s))
+        last = int(chunks[np.searchsorted(steps["end_s"][chunks], answer.first_s) - 1])
+        inside_s = float(steps["end_s"][last] - steps["start_s"][first])
+        outside.append(answer.first_s - answer.sent_s - inside_s)
+        prompts.append(answer.prompt_tokens)
+    slope = float(theilslopes(outside, prompts)[0])
+    return float(np.median(np.array(outside) - slope * np.array(prompts))), slope
 
 
 async def _poisson(
@@ -161,15 +170,15 @@ def _judge(
     share: float,
     seen: Run,
     calibration: Calibration,
-    constants: Mapping[str, tuple[float, float]],
+    outside: tuple[float, float],
     load_average: float,
 ) -> Band:
     measured, prompts = measured_s(seen), _prompts(seen)
     bare, whole = {}, {}
     for name, estimate in ESTIMATORS.items():
-        predicted, (fixed_s, per_token_s) = estimate(seen, calibration), constants[name]
+        predicted = estimate(seen, calibration)
         bare[name] = Errors.of(predicted, measured)
-        whole[name] = Errors.of(predicted + fixed_s + per_token_s * prompts, measured)
+        whole[name] = Errors.of(predicted + outside[0] + outside[1] * prompts, measured)
     return Band(share, seen.per_s, measured, bare, whole, load_average)
 
 
