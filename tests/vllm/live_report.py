@@ -47,7 +47,7 @@ class Errors:
 
 @dataclass(frozen=True)
 class Band:
-    """One load: what was measured, and the errors by estimator; ``whole`` with the time outside the engine."""
+    """One load: what was measured, and errors by estimator; ``whole`` with the time outside the engine."""
 
     share: float
     per_s: float
