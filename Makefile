@@ -14,7 +14,7 @@ VLLM_VENV := .venv-vllm
 VLLM_BIN := $(VLLM_VENV)/bin
 VLLM_PIP := $(VLLM_BIN)/python -m pip --disable-pip-version-check install --quiet
 
-.PHONY: run test check bench test-vllm validate clean
+.PHONY: run test check bench test-vllm validate bear clean
 .DEFAULT_GOAL := run
 .DELETE_ON_ERROR:
 
@@ -77,6 +77,27 @@ validate: $(VLLM_VENV)/.installed
 	$(VLLM_BIN)/python -W ignore::DeprecationWarning -m tests.vllm
 	$(VLLM_BIN)/python -W ignore::DeprecationWarning -m tests.validation
 	$(VLLM_BIN)/python -W ignore::DeprecationWarning -m tests.vllm.live_truth
+
+BEAR := experiments/bear
+BEAR_BUNDLES := bear bear-h100-async bear-h100-kv-tight bear-8b-x3
+bear_pool = experiments/pools/qwen3-$(patsubst bear-%,%,$(patsubst bear,bear-h100,$(1))).yaml
+define bear_sweep
+	$(BIN)/rbx sweep $(BEAR)/$(1).yaml --set name=$(2) $(3)
+	$(BIN)/rbx report results/$(2)
+
+endef
+
+# Sweeps that were interrupted go on where they stopped; finished ones are not run again.
+bear: $(VENV)/.installed
+	$(BIN)/rbx build-dataset experiments/datasets/bear.yaml
+	$(foreach b,$(BEAR_BUNDLES),$(BIN)/rbx train datasets/bear --pool $(call bear_pool,$(b)) \
+	  --encoder static --no-compare --out results/bundles/$(b) &&) true
+	$(call bear_sweep,main,bear)
+	$(foreach e,mmpp3 mmpp6 ablations async kv-tight controls controls-replicas,$(call bear_sweep,$(e),bear-$(e)))
+	$(foreach t,alpaca hotpotqa govreport writingprompts,$(call bear_sweep,tasks,bear-$(t),--set \
+	  workload.sources=[synthetic/$(t)]))
+	$(foreach l,true false,$(foreach d,0.0 0.05 0.25 1.0,$(call bear_sweep,age,bear-age-$(d)-ledger-$(l),--set \
+	  scheduler.telemetry.delay_s=$(d) --set scheduler.ledger=$(l))))
 
 # The comparison holds for one release of vLLM, which needs Python 3.11 to 3.14 and one release of torch;
 # left to itself the resolver would fetch a newer torch. The image and sound libraries that come along are

@@ -42,9 +42,10 @@ class QueueTtft:
         self.booked.clear()
 
     def ttft_s(
-        self, input_tokens: int, candidates: NDArray[np.bool_], state: PoolState
+        self, input_tokens: int, candidates: NDArray[np.bool_], state: PoolState, within_s: float = np.inf
     ) -> NDArray[np.float64]:
-        return np.asarray(0.125 * (state.running + state.waiting) + (input_tokens // 100) / 64)
+        seconds = 0.125 * (state.running + state.waiting) + (input_tokens // 100) / 64
+        return np.where(seconds <= within_s, seconds, np.inf)
 
     def book(self, instance: int, input_tokens: int, max_tokens: int, length_tokens: float) -> None:
         self.booked.append((instance, input_tokens, max_tokens, length_tokens))

@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 
 from rbx.config.policy import BearPolicy, RouteBalancePolicy, SinglePolicy
 from rbx.policy.base import BY_FALLBACK, SHED
+from rbx.policy.pool_state import PoolState
+from rbx.policy.ttft.bea import BeaTtft
 from rbx.sweep.simulate import Outcome, SimulatedCell
 from rbx.sweep.workload import Arriving, draw_workload
 from tests.sweep.scenes import small_context
@@ -137,3 +139,25 @@ def test_wrong_step_times_and_ignored_batches_change_the_prediction() -> None:
     assert slow.predicted_ttft_s[first] > 1.3 * right.predicted_ttft_s[first]
     measured = right.first_token_s
     assert landed.predicted_ttft_s.mean() < measured.mean()
+
+
+class WholeBea(BeaTtft):
+    """Replays to the end whatever it is asked for."""
+
+    def ttft_s(
+        self, input_tokens: int, candidates: np.ndarray, state: PoolState, within_s: float = np.inf
+    ) -> np.ndarray:
+        return super().ttft_s(input_tokens, candidates, state)
+
+
+@pytest.mark.parametrize("rate_per_s", [8.0, 20.0, 80.0])
+def test_giving_up_at_the_target_changes_no_decision(
+    rate_per_s: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, short = run(BearPolicy(), rate_per_s=rate_per_s, seats=3)
+    monkeypatch.setattr("rbx.policy.ttft.build.BeaTtft", WholeBea)
+    _, whole = run(BearPolicy(), rate_per_s=rate_per_s, seats=3)
+    assert short.instance.tolist() == whole.instance.tolist()
+    assert short.predicted_ttft_s.tolist() == whole.predicted_ttft_s.tolist()
+    assert short.on_time.tolist() == whole.on_time.tolist()
+    assert (short.on_time < 5).any()  # somebody is always too late, or nothing is tried here

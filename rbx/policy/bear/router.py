@@ -59,8 +59,7 @@ class Bear:
     def _decide(self, ask: Ask, candidates: NDArray[np.bool_], placing: Placing) -> None:
         answer, state, k = placing.answer, placing.state, ask.position
         utility = ask.quality - self._config.cost_weight_per_usd * ask.cost_usd
-        ttft_s = self._ttft_s(ask, candidates, state)
-        on_time = candidates & (ttft_s + self._config.safety_s <= ask.ttft_target_s)
+        ttft_s, on_time = self._on_time(ask, candidates, state)
         best, mode = self._choose(utility, ttft_s, candidates, on_time, state)
         answer.mode[k] = mode
         if self._ttft is not None:
@@ -73,11 +72,26 @@ class Bear:
             cap, length = int(answer.max_tokens[k]), float(ask.length_tokens[best])
             self._ttft.book(best, ask.input_tokens, cap, length)
 
-    def _ttft_s(self, ask: Ask, candidates: NDArray[np.bool_], state: PoolState) -> Floats:
-        """From arrival; nothing at all where latency is left out."""
+    def _on_time(
+        self, ask: Ask, candidates: NDArray[np.bool_], state: PoolState
+    ) -> tuple[Floats, NDArray[np.bool_]]:
+        """TTFT from arrival, and who meets the target; nothing at all where latency is left out.
+
+        The hard rule first asks within the target alone, which spares the replay of long queues; how late
+        the others are matters only if there is nobody else.
+        """
         if self._ttft is None:
-            return np.zeros(len(candidates))
-        return np.asarray(self._ttft.ttft_s(ask.input_tokens, candidates, state) + ask.waited_s)
+            return np.zeros(len(candidates)), candidates
+        latest_s = ask.ttft_target_s - self._config.safety_s
+        within_s = latest_s - ask.waited_s
+        if self._config.rule == "hard" and 0.0 < within_s < np.inf:
+            within_s += 1e-9 * latest_s  # rounding must not shut out an instance that is just in time
+            ttft_s = self._ttft.ttft_s(ask.input_tokens, candidates, state, within_s) + ask.waited_s
+            on_time = candidates & (ttft_s <= latest_s)
+            if on_time.any() or self._config.fallback == "shed":
+                return ttft_s, on_time
+        ttft_s = self._ttft.ttft_s(ask.input_tokens, candidates, state) + ask.waited_s
+        return ttft_s, candidates & (ttft_s <= latest_s)
 
     def _choose(
         self,

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from rbx.engine import snapshot_columns as snap
 from rbx.engine.instance_snapshot import InstanceSnapshot
 from rbx.heads.bea.lengths import LengthRule
-from rbx.heads.bea.prediction import Probe
+from rbx.heads.bea.prediction import Probe, ReplayCaps
 from rbx.heads.bea.ttft import predict_ttft
 from rbx.heads.bea.unseen import UnseenRequests
 from rbx.policy.base import Needs
@@ -19,6 +19,8 @@ from rbx.policy.ttft.handicap import Handicap
 from rbx.policy.view import PoolView, Served
 
 Floats = NDArray[np.float64]
+
+_WHOLE = ReplayCaps()
 
 
 @dataclass
@@ -55,15 +57,25 @@ class BeaTtft:
         self._enters_s = view.enters_s
         self._queues = [_Queue(*three) for three in zip(snapshots, view.unseen, self._rules, strict=True)]
 
-    def ttft_s(self, input_tokens: int, candidates: NDArray[np.bool_], state: PoolState) -> Floats:
-        """See ``TtftEstimator.ttft_s``; a replay that gave up counts with its lower bound."""
+    def ttft_s(
+        self, input_tokens: int, candidates: NDArray[np.bool_], state: PoolState, within_s: float = np.inf
+    ) -> Floats:
+        """See ``TtftEstimator.ttft_s``; a replay that gave up after a minute counts with its lower bound."""
         seconds = np.full(len(self._queues), np.inf)
         probe = Probe(input_tokens)
+        caps = _WHOLE if within_s >= _WHOLE.horizon_s else ReplayCaps(horizon_s=within_s)
         for i in np.flatnonzero(candidates).tolist():
             queue = self._queues[i]
-            seconds[i] = predict_ttft(
-                queue.snapshot, probe, now_s=self._enters_s, unseen=queue.unseen, lengths=queue.rule
-            ).seconds
+            predicted = predict_ttft(
+                queue.snapshot,
+                probe,
+                now_s=self._enters_s,
+                unseen=queue.unseen,
+                lengths=queue.rule,
+                caps=caps,
+            )
+            if caps is _WHOLE or not predicted.is_lower_bound:
+                seconds[i] = predicted.seconds
         return seconds
 
     def book(self, instance: int, input_tokens: int, max_tokens: int, length_tokens: float) -> None:

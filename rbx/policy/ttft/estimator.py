@@ -29,8 +29,13 @@ class TtftEstimator(Protocol):
         """Take in the pool as the decision sees it."""
         ...
 
-    def ttft_s(self, input_tokens: int, candidates: NDArray[np.bool_], state: PoolState) -> Floats:
-        """Seconds from ``view.enters_s`` to the first token (I,); anything where no candidate stands."""
+    def ttft_s(
+        self, input_tokens: int, candidates: NDArray[np.bool_], state: PoolState, within_s: float = np.inf
+    ) -> Floats:
+        """Seconds from ``view.enters_s`` to the first token (I,); anything where no candidate stands.
+
+        Whoever asks ``within_s`` only wants to know which are within it: those beyond may be infinite.
+        """
         ...
 
     def book(self, instance: int, input_tokens: int, max_tokens: int, length_tokens: float) -> None:

@@ -48,7 +48,9 @@ class SharedServer:
         )
         self._wait_s = np.array([_wait_s(sent, finished, running) for sent, finished, running in rates])
 
-    def ttft_s(self, input_tokens: int, candidates: NDArray[np.bool_], state: PoolState) -> Floats:
+    def ttft_s(
+        self, input_tokens: int, candidates: NDArray[np.bool_], state: PoolState, within_s: float = np.inf
+    ) -> Floats:
         """See ``TtftEstimator.ttft_s``."""
         return np.asarray(self._wait_s + input_tokens / self._tokens_per_s)
 
@@ -92,7 +94,9 @@ class SharedEngine:
             rate_per_s = max(float(self._sent.per_s[i]), _SLOWEST_PER_S)
             self._estimate_s[i] = engine_lps(profile, traffic, rate_per_s, _CAP_S).ttft_s
 
-    def ttft_s(self, input_tokens: int, candidates: NDArray[np.bool_], state: PoolState) -> Floats:
+    def ttft_s(
+        self, input_tokens: int, candidates: NDArray[np.bool_], state: PoolState, within_s: float = np.inf
+    ) -> Floats:
         """See ``TtftEstimator.ttft_s``; a mean over requests, whatever the prompt."""
         return self._estimate_s.copy()
 

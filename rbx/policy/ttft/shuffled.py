@@ -25,9 +25,11 @@ class Shuffled:
         """See ``TtftEstimator.look``."""
         self._estimator.look(view, state)
 
-    def ttft_s(self, input_tokens: int, candidates: NDArray[np.bool_], state: PoolState) -> Floats:
+    def ttft_s(
+        self, input_tokens: int, candidates: NDArray[np.bool_], state: PoolState, within_s: float = np.inf
+    ) -> Floats:
         """See ``TtftEstimator.ttft_s``."""
-        seconds = self._estimator.ttft_s(input_tokens, candidates, state)
+        seconds = self._estimator.ttft_s(input_tokens, candidates, state, within_s)
         seconds[candidates] = self._rng.permutation(seconds[candidates])
         return seconds
 

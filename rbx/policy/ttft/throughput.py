@@ -23,7 +23,9 @@ class PrefillThroughput:
     def look(self, view: PoolView, state: PoolState) -> None:
         """See ``TtftEstimator.look``; the state says all."""
 
-    def ttft_s(self, input_tokens: int, candidates: NDArray[np.bool_], state: PoolState) -> Floats:
+    def ttft_s(
+        self, input_tokens: int, candidates: NDArray[np.bool_], state: PoolState, within_s: float = np.inf
+    ) -> Floats:
         """See ``TtftEstimator.ttft_s``."""
         return np.asarray((state.pending_prefill_tokens + input_tokens) / self._tokens_per_s)
 
