@@ -95,6 +95,11 @@ class Comparison:
         return tuple(each for each in self.rivalries if each.is_lost)
 
     @property
+    def behind(self) -> tuple[Rivalry, ...]:
+        """Policies and rates at which BEAR has the lower estimate, but not surely."""
+        return tuple(each for each in self.rivalries if each.utility.value < 0 and not each.is_lost)
+
+    @property
     def area_over_best(self) -> AreaGain | None:
         """Against the baseline of the largest area, among those that were run at as many rates as any."""
         found = [area for area in self.areas if area.role.kind == "baseline"]

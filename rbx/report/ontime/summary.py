@@ -55,6 +55,7 @@ def _comparison(found: Comparison) -> dict[str, Any]:
         "settings": found.settings,
         "rivalries": [_rivalry(each) for each in found.rivalries],
         "lost": [{"label": each.label, "rate_per_s": each.rate_per_s} for each in found.lost],
+        "behind": [{"label": each.label, "rate_per_s": each.rate_per_s} for each in found.behind],
     }
 
 

@@ -208,7 +208,7 @@ def _left_out(average: Average) -> str:
 
 
 def lost_table(comparison: Comparison) -> Table:
-    """Every (policy, rate) whose OnTimeUtility lies above BEAR's by more than its interval."""
+    """Every (policy, rate) whose OnTimeUtility lies above BEAR's: surely, and by the estimate alone."""
     columns = (
         Column("policy", numeric=False),
         Column("part", numeric=False),
@@ -224,12 +224,13 @@ def lost_table(comparison: Comparison) -> Table:
             change(each.utility, score, lower_is_better=False),
             change(each.attainment, lambda share: percent(share, 1), lower_is_better=False),
         )
-        for each in comparison.lost
+        for each in (*comparison.lost, *comparison.behind)
     )
     n = len(comparison.rivalries)
     note = (
-        f"In {len(rows)} of {n} pairs (policy, rate) the interval of BEAR − policy in OnTimeUtility lies "
-        "below zero."
+        f"In {len(comparison.lost)} of {n} pairs (policy, rate) the interval of BEAR − policy in "
+        f"OnTimeUtility lies below zero, in {len(comparison.behind)} more the estimate does. Near and above "
+        "capacity a run is one long transient, and intervals over blocks of time are wide."
     )
     return Table("Where BEAR loses", note, columns, rows)
 

@@ -89,18 +89,21 @@ def _average(average: Average, unit: str) -> str:
 
 
 def _losses(comparison: Comparison) -> str:
-    lost, n = comparison.lost, len(comparison.rivalries)
-    behind = sum(each.utility.value < 0 for each in comparison.rivalries)
-    if not lost:
-        return (
-            f"BEAR loses surely to no policy at any rate; by the estimates it is behind in {behind} of {n}."
-        )
-    named = few([f"{each.label} (λ = {each.rate_per_s:g})" for each in lost])
-    baselines = sum(each.role.kind == "baseline" for each in lost) or "none"
+    n = len(comparison.rivalries)
     return (
-        f"BEAR loses surely in {len(lost)} of {n} pairs (policy, rate), {baselines} of them to baselines: "
-        f"{named}."
+        f"BEAR loses surely {_pairs(comparison.lost, f' of {n} pairs (policy, rate)')}. "
+        f"By the estimate alone it is behind {_pairs(comparison.behind, '')}."
     )
+
+
+def _pairs(found: tuple[Rivalry, ...], of: str) -> str:
+    """How many, how many of them baselines, and the baselines first among those named."""
+    if not found:
+        return f"in none{of}"
+    ranked = sorted(found, key=lambda each: each.role.kind != "baseline")
+    named = few([f"{each.label} (λ = {each.rate_per_s:g})" for each in ranked])
+    baselines = sum(each.role.kind == "baseline" for each in found) or "none"
+    return f"in {len(found)}{of}, {baselines} of them baselines: {named}"
 
 
 def _predictions(study: OnTimeStudy) -> tuple[str, ...]:

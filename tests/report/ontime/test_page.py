@@ -149,10 +149,26 @@ def test_losses_are_said_plainly(tmp_path: Path) -> None:
     cells: Cells = {(1.0, BEAR): slow, (1.0, QUEUE): fast, (2.0, BEAR): fast, (2.0, QUEUE): slow}
     written = write_report(write_handmade(tmp_path / "s", cells), resampling=QUICK)
     page = written.page.read_text(encoding="utf-8")
-    said = "BEAR loses surely in 1 of 2 pairs (policy, rate), 1 of them to baselines: "
-    assert said + "passthrough/shortest-queue (λ = 1)." in page
+    said = "BEAR loses surely in 1 of 2 pairs (policy, rate), 1 of them baselines: "
+    assert said + "passthrough/shortest-queue (λ = 1). By the estimate alone it is behind in none." in page
     table = page[page.index("<h3>Where BEAR loses</h3>") :]
     assert "In 1 of 2 pairs" in table[:600]
+
+
+def test_a_loss_that_is_not_sure_is_named_too(tmp_path: Path) -> None:
+    """BEAR is late in one long stretch, as a run above capacity is: behind, and by far, but not surely."""
+    late = [Served(ttft_s=0.1 + 0.2 * (index >= 30), quality=0.9, cost_usd=0.0) for index in range(60)]
+    even = [Served(ttft_s=0.1, quality=0.46, cost_usd=0.0) for _ in range(60)]
+    written = write_report(
+        write_handmade(tmp_path / "s", {(1.0, BEAR): late, (1.0, QUEUE): even}), resampling=QUICK
+    )
+    page = written.page.read_text(encoding="utf-8")
+    assert (
+        "BEAR loses surely in none of 1 pairs (policy, rate). By the estimate alone it is behind in 1, "
+        in page
+    )
+    assert "1 of them baselines: passthrough/shortest-queue (λ = 1)." in page
+    assert "Where BEAR loses" in page
 
 
 def test_labels_are_escaped(tmp_path: Path) -> None:
