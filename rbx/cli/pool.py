@@ -40,7 +40,11 @@ def decode_step_s(step: StepTime, batch: int, context_tokens: int) -> float:
 
 def tier_row(tier: Tier) -> dict[str, Any]:
     """One tier as plain values, with derived figures; times in seconds."""
-    steps = {batch: decode_step_s(tier.step_time, batch, SHOWN_CONTEXT_TOKENS) for batch in SHOWN_BATCHES}
+    steps = {
+        batch: decode_step_s(tier.step_time, batch, SHOWN_CONTEXT_TOKENS)
+        for batch in SHOWN_BATCHES
+        if batch <= tier.limits.max_num_seqs
+    }
     return {
         "name": tier.name,
         "model": tier.model,
@@ -123,9 +127,10 @@ def _limits(document: dict[str, Any]) -> Iterator[tuple[str, ...]]:
 
 def _times(document: dict[str, Any]) -> Iterator[tuple[str, ...]]:
     for tier in document["tiers"]:
-        at_32 = tier["decode_step_s"]["32"]
-        figures = (1000 * tier["single_stream_tpot_s"], 1000 * at_32, 32 / at_32, 1000 * tier["tpot_prior_s"])
-        yield tier["name"], *(f"{figure:,.1f}" for figure in figures)
+        at_32 = tier["decode_step_s"].get("32")  # a tier may have fewer seats
+        full = (None, None) if at_32 is None else (1000 * at_32, 32 / at_32)
+        figures = (1000 * tier["single_stream_tpot_s"], *full, 1000 * tier["tpot_prior_s"])
+        yield tier["name"], *("–" if figure is None else f"{figure:,.1f}" for figure in figures)
 
 
 def _table(title: str, headings: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> Table:

@@ -19,7 +19,7 @@ from rbx.config.base import (
     UnitFloat,
     load,
 )
-from rbx.config.policy import PolicySpec
+from rbx.config.policy import BearSpec, PolicySpec
 
 
 class PoissonArrivals(StrictModel):
@@ -235,6 +235,18 @@ class Experiment(StrictModel):
     workload: Workload
     scheduler: SchedulerConfig = SchedulerConfig()
     policies: tuple[PolicySpec, ...] = Field(min_length=1)
+
+    @model_validator(mode="after")
+    def _targets_for_the_hard_rule(self) -> Experiment:
+        slo = self.workload.slo
+        if slo.ttft_s is None and slo.ttft_target is None:
+            for number, policy in enumerate(self.policies):
+                if isinstance(policy, BearSpec) and policy.rule == "hard":
+                    raise ValueError(
+                        f"policies.{number}: without a TTFT target the hard rule of bear knows no latency; "
+                        "give workload.slo.ttft_target (such as {}) or ttft_s, or take rule: soft"
+                    )
+        return self
 
 
 def load_experiment(path: Path, overrides: list[str] | None = None) -> Loaded[Experiment]:

@@ -95,3 +95,12 @@ def test_square_wave_defaults_to_half_minutes() -> None:
 def test_the_experiments_in_the_tree_are_valid(path: Path) -> None:
     loaded = load_experiment(path)
     assert (ROOT / loaded.value.pool).is_file(), loaded.value.pool
+
+
+def test_the_hard_rule_of_bear_is_refused_without_a_target(tmp_path: Path) -> None:
+    hard = {**document(), "policies": [{"kind": "passthrough"}, {"kind": "bear"}]}
+    with pytest.raises(ConfigError, match=r"policies\.1: .*ttft_target"):
+        load_experiment(written(tmp_path, hard))
+    load_experiment(written(tmp_path, {**hard, "policies": [{"kind": "bear", "rule": "soft"}]}))
+    for target in ("workload.slo.ttft_s=1.0", "workload.slo.ttft_target={}"):
+        load_experiment(written(tmp_path, hard), [target])

@@ -16,6 +16,7 @@ from rbx.heads.step_time.accuracy import resampled_mape, simplest_as_good
 from rbx.heads.step_time.design import KINDS, usable_steps
 from rbx.heads.step_time.report import StepTimeReport
 from rbx.heads.step_time.study import FitOptions, fit_step_time, held_out_steps
+from rbx.heads.step_time.tables import step_time_tables
 from tests.heads import step_traces
 from tests.heads.step_traces import Scene, draw
 
@@ -59,6 +60,15 @@ def test_all_rows_are_accounted_for(report: StepTimeReport, trace: StepTrace) ->
         assert 0 < model.on("all").n - model.on("all but stalls").n < 0.02 * report.n_test
 
 
+def test_a_handful_of_blocks_gives_no_interval(trace: StepTrace) -> None:
+    length_s = float(np.ptp(trace.start_s))
+    report = fit_step_time([trace], dataclasses.replace(OPTIONS, block_s=length_s / 8))
+    assert report.blocks_test == 2
+    assert all(model.mape_low is None and model.mape_high is None for model in report.models)
+    table = next(iter(step_time_tables(report)))
+    assert "2 block(s) held out, at least 5 are needed" in str(table.caption)
+
+
 def test_errors_are_those_of_the_noise(report: StepTimeReport) -> None:
     # E|ratio − 1| of a log-normal with σ = 0.05 is close to σ·√(2/π) = 4 %.
     model = report.model("A")
@@ -66,6 +76,8 @@ def test_errors_are_those_of_the_noise(report: StepTimeReport) -> None:
     assert clean.mape == pytest.approx(0.05 * np.sqrt(2 / np.pi), rel=0.06)
     assert clean.bias == pytest.approx(0.05**2, abs=0.003)
     assert clean.total_bias == pytest.approx(0.0, abs=0.004)
+    assert model.mape_low is not None
+    assert model.mape_high is not None
     assert model.mape_low < model.mape < model.mape_high
     assert model.mape_high - model.mape_low < 0.01
     total = model.on("all").total_bias

@@ -6,6 +6,8 @@ import math
 from dataclasses import dataclass
 from enum import IntFlag
 
+import numpy as np
+
 from rbx.errors import EngineError
 
 
@@ -33,6 +35,9 @@ class Probe:
 
     def __post_init__(self) -> None:
         """Refuse values out of range."""
+        for name in ("prompt_tokens", "cached_prefix_tokens"):
+            if not isinstance(getattr(self, name), (int, np.integer)):
+                raise EngineError(f"the probe's {name} is {getattr(self, name)!r}; it must be a whole number")
         if self.prompt_tokens < 1:
             raise EngineError(f"the probe's prompt_tokens is {self.prompt_tokens}; it must be at least 1")
         if not 0 <= self.cached_prefix_tokens < self.prompt_tokens:

@@ -93,9 +93,9 @@ def _refusal(
     of_probe = row == len(unseen.requests)
     who = "the probe" if of_probe else f"unseen request {row}"
     prompt = probe.prompt_tokens if of_probe else int(unseen.requests[row, snap.PROMPT])
-    cap = 1 if of_probe else int(unseen.requests[row, snap.CAP])
+    rest = "a first token" if of_probe else f"cap_tokens {int(unseen.requests[row, snap.CAP])}"
     return (
-        f"{who}: prompt_tokens {prompt} and cap_tokens {cap} pass max_model_len = "
+        f"{who}: prompt_tokens {prompt} and {rest} pass max_model_len = "
         f"{snapshot.profile.limits.max_model_len}; leave this instance out for it"
     )
 

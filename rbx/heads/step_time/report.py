@@ -31,11 +31,15 @@ class Coefficient:
     high: float
 
 
+FEWEST_BLOCKS = 5  # held out, for an interval over them
+
+
 @dataclass(frozen=True)
 class ModelFit:
     """One step-time model: fitted on the training blocks, measured on the held-out ones.
 
-    ``mape_low`` and ``mape_high`` are the 95 % interval over held-out blocks. ``unidentified`` says what
+    ``mape_low`` and ``mape_high`` are the 95 % interval over held-out blocks, None where there are fewer than
+    ``FEWEST_BLOCKS``. ``unidentified`` says what
     the trace leaves open, in words.
     """
 
@@ -45,8 +49,8 @@ class ModelFit:
     condition_number: float
     unidentified: tuple[str, ...]
     accuracy: tuple[Accuracy, ...]
-    mape_low: float
-    mape_high: float
+    mape_low: float | None
+    mape_high: float | None
 
     def on(self, kind: str) -> Accuracy:
         """The errors on one kind of steps."""

@@ -19,7 +19,7 @@ from rbx.heads.step_time.accuracy import Accuracy, measure, resampled_mape, simp
 from rbx.heads.step_time.design import COEFFICIENTS, KINDS, Steps, usable_steps
 from rbx.heads.step_time.fit import StallRule, nonnegative_fit, relative_weights
 from rbx.heads.step_time.identifiability import coefficient_intervals, collinear_groups, unidentified
-from rbx.heads.step_time.report import Coefficient, ModelFit, Stalls, StepTimeReport, TraceFile
+from rbx.heads.step_time.report import FEWEST_BLOCKS, Coefficient, ModelFit, Stalls, StepTimeReport, TraceFile
 
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -74,7 +74,7 @@ def fit_step_time(traces: Sequence[StepTrace], options: FitOptions) -> StepTimeR
         fit.measured(
             _fit_id(fit.feature_set, files, options),
             measure(test, seconds, stalled),
-            (float(np.percentile(means, 2.5)), float(np.percentile(means, 97.5))),
+            _interval(means, len(np.unique(test.block))),
         )
         for fit, seconds, means in zip(fitted, predicted, resampled, strict=True)
     )
@@ -96,6 +96,13 @@ def fit_step_time(traces: Sequence[StepTrace], options: FitOptions) -> StepTimeR
     )
 
 
+def _interval(means: Floats, blocks: int) -> tuple[float, float] | tuple[None, None]:
+    """95 % of the resampled means; none over a handful of blocks, whose spread says nothing of theirs."""
+    if blocks < FEWEST_BLOCKS:
+        return None, None
+    return float(np.percentile(means, 2.5)), float(np.percentile(means, 97.5))
+
+
 @dataclass(frozen=True)
 class _Fitted:
     """Coefficients of one model from the training blocks, with what is known of each."""
@@ -107,7 +114,7 @@ class _Fitted:
     unidentified: tuple[str, ...]
 
     def measured(
-        self, fit_id: str, accuracy: tuple[Accuracy, ...], interval: tuple[float, float]
+        self, fit_id: str, accuracy: tuple[Accuracy, ...], interval: tuple[float, float] | tuple[None, None]
     ) -> ModelFit:
         """Join the fit with its errors on the held-out blocks."""
         named = zip(COEFFICIENTS[self.feature_set], self.seconds, self.interval, strict=True)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from rich.box import SIMPLE
 from rich.table import Table
 
-from rbx.heads.step_time.report import StepTimeReport
+from rbx.heads.step_time.report import FEWEST_BLOCKS, StepTimeReport
 
 
 def step_time_tables(report: StepTimeReport) -> Iterator[Table]:
@@ -21,8 +21,7 @@ def _errors(report: StepTimeReport) -> Table:
         f"{_head(report)}\n\nErrors on held-out blocks (total: of the summed time)",
         "model", "steps", "n", "MAPE", "median", "p90", "bias", "total",
     )  # fmt: skip
-    intervals = (f"{item.feature_set} {item.mape_low:.1%} to {item.mape_high:.1%}" for item in report.models)
-    table.caption = f"95 % interval of the MAPE of all steps: {', '.join(intervals)}"
+    table.caption = _intervals(report)
     table.caption_justify = "left"
     for model in report.models:
         for at, row in enumerate(model.accuracy):
@@ -37,6 +36,20 @@ def _errors(report: StepTimeReport) -> Table:
                 end_section=at == len(model.accuracy) - 1,
             )
     return table
+
+
+def _intervals(report: StepTimeReport) -> str:
+    known = [
+        f"{item.feature_set} {item.mape_low:.1%} to {item.mape_high:.1%}"
+        for item in report.models
+        if item.mape_low is not None and item.mape_high is not None
+    ]
+    if known:
+        return f"95 % interval of the MAPE of all steps: {', '.join(known)}"
+    return (
+        f"No interval of the MAPE: {report.blocks_test} block(s) held out, at least {FEWEST_BLOCKS} are "
+        "needed; observe longer, or give a shorter --block-s"
+    )
 
 
 def _head(report: StepTimeReport) -> str:

@@ -51,7 +51,7 @@ def _row(result: OnTimeResult, rivalry: Rivalry | None) -> dict[str, Any]:
             row |= {f"{metric}_low_{over}": interval.low, f"{metric}_high_{over}": interval.high}
     row |= {name: getattr(result.metrics, name) for name in _PLAIN}
     for end in ("value", "low", "high"):
-        row[f"bear_ratio_{end}"] = math.nan if rivalry is None else getattr(rivalry.ratio, end)
+        row[f"bear_gain_{end}"] = math.nan if rivalry is None else getattr(rivalry.ratio, end)
     return row
 
 

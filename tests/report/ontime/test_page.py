@@ -81,7 +81,7 @@ def test_csv_json_and_cells_agree_with_the_analysis(report: Report) -> None:
         assert point["over_time"]["attainment"]["low"] == interval.low
         assert float(row["attainment_high_over_prompts"]) == result.over_prompts["attainment"].high
         ratio = ratios.get((result.point.label, result.point.rate_per_s))
-        assert row["bear_ratio_value"] == ("" if ratio is None else str(ratio.value))
+        assert row["bear_gain_value"] == ("" if ratio is None else str(ratio.value))
         assert (row["infeasible_share"] == "") == (point["metrics"]["infeasible_share"] is None)
     assert {row["part"] for row in rows} == {"BEAR", "variant", "baseline", "latency-aware baseline"}
     bear = summary["bear"]
