@@ -67,7 +67,7 @@ class LmDeploy(ScoredDispatcher):
 
     short: ClassVar[dict[str, str]] = {"speed_power": "speed^", "requests_per_s": "given speeds"}
     kind: Literal["lmdeploy"] = "lmdeploy"
-    speed_power: NonNegativeFloat = 1.0
+    speed_power: Annotated[float, Field(ge=0, le=10, strict=True)] = 1.0
     requests_per_s: dict[str, PositiveFloat] | None = None
 
 

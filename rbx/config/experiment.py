@@ -19,7 +19,7 @@ from rbx.config.base import (
     UnitFloat,
     load,
 )
-from rbx.config.policy import BearSpec, PolicySpec
+from rbx.config.policy import BearSpec, CostWeight, PolicySpec
 
 
 class PoissonArrivals(StrictModel):
@@ -109,7 +109,7 @@ class Slo(StrictModel):
     ttft_s: PositiveFloat | None = None
     ttft_target: TtftTarget | None = None
     e2e_s: PositiveFloat | None = None
-    cost_weight_per_usd: NonNegativeFloat = 500.0
+    cost_weight_per_usd: CostWeight = 500.0
 
     @model_validator(mode="after")
     def _one_ttft(self) -> Slo:
@@ -154,9 +154,9 @@ class Workload(StrictModel):
     slo: Slo = Slo()
     budget: Budget | None = None
 
-    @field_validator("rates_per_s", "loads", "seeds")
+    @field_validator("rates_per_s", "loads", "seeds", "sources")
     @classmethod
-    def _no_repeats(cls, values: tuple[float, ...]) -> tuple[float, ...]:
+    def _no_repeats(cls, values: tuple[float | str, ...]) -> tuple[float | str, ...]:
         if len(set(values)) != len(values):
             raise ValueError("a value is given twice")
         return values
@@ -209,8 +209,15 @@ class Telemetry(StrictModel):
     on a clock and decides on what the last scrape showed. ``delay_s`` is how long a snapshot travels.
     """
 
-    period_s: NonNegativeFloat = 0.0
-    delay_s: NonNegativeFloat = 0.0
+    period_s: Annotated[float, Field(ge=0, le=3600, strict=True)] = 0.0
+    delay_s: Annotated[float, Field(ge=0, le=3600, strict=True)] = 0.0
+
+    @field_validator("period_s")
+    @classmethod
+    def _a_period(cls, value: float) -> float:
+        if 0.0 < value < 1e-6:
+            raise ValueError("a scrape every microsecond is the shortest period; 0 reads at each decision")
+        return value
 
 
 class SchedulerConfig(StrictModel):
@@ -221,7 +228,7 @@ class SchedulerConfig(StrictModel):
     decision_cost: DecisionCost = DecisionCost()
     telemetry: Telemetry = Telemetry()
     ledger: bool = True
-    network_s: NonNegativeFloat = 0.001
+    network_s: Annotated[float, Field(ge=0, le=3600, strict=True)] = 0.001
 
 
 class Experiment(StrictModel):

@@ -13,7 +13,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from rbx.config.base import NonNegativeFloat, PositiveFloat, StrictModel, Text
+from rbx.config.base import NonNegativeFloat, StrictModel, Text
 from rbx.config.dispatch import DispatchConfig, DispatchList, dispatch_label
 
 LatencySource = Literal["xgboost", "prior", "bea"]
@@ -43,6 +43,9 @@ WEIGHT_LISTS: dict[str, tuple[tuple[float, float, float], ...]] = {
     ),
 }
 
+# Bounds beyond which nothing but overflow is to be had.
+CostWeight = Annotated[float, Field(ge=0, le=1e9, strict=True)]
+Scale = Annotated[float, Field(ge=1e-3, le=1e3, strict=True)]
 Weights = tuple[NonNegativeFloat, NonNegativeFloat, NonNegativeFloat]
 
 
@@ -90,14 +93,14 @@ class BearPolicy(Single):
     kind: Literal["bear"] = "bear"
     rule: Literal["hard", "soft"] = "hard"
     ttft: TtftSource | None = "bea"
-    cost_weight_per_usd: NonNegativeFloat = 500.0
+    cost_weight_per_usd: CostWeight = 500.0
     delta_per_s: NonNegativeFloat = 0.0
     fallback: Fallback = "min-ttft"
     safety_s: NonNegativeFloat = 0.0
-    throughput_scale: PositiveFloat = 1.0
+    throughput_scale: Scale = 1.0
     true_lengths: bool = False
     in_flight: bool = True
-    step_time_scale: PositiveFloat = 1.0
+    step_time_scale: Scale = 1.0
     shuffled: bool = False
     batched: bool = False
 
@@ -212,14 +215,14 @@ class BearSpec(StrictModel):
     kind: Literal["bear"]
     rule: Literal["hard", "soft"] = "hard"
     ttft: tuple[TtftSource, ...] = Field(("bea",), min_length=1)
-    cost_weight_per_usd: NonNegativeFloat = 500.0
+    cost_weight_per_usd: CostWeight = 500.0
     delta_per_s: tuple[NonNegativeFloat, ...] = Field((0.0,), min_length=1)
     fallback: tuple[Fallback, ...] = Field(("min-ttft",), min_length=1)
     safety_s: tuple[NonNegativeFloat, ...] = Field((0.0,), min_length=1)
-    throughput_scale: tuple[PositiveFloat, ...] = Field((1.0,), min_length=1)
+    throughput_scale: tuple[Scale, ...] = Field((1.0,), min_length=1)
     true_lengths: tuple[bool, ...] = Field((False,), min_length=1)
     in_flight: tuple[bool, ...] = Field((True,), min_length=1)
-    step_time_scale: tuple[PositiveFloat, ...] = Field((1.0,), min_length=1)
+    step_time_scale: tuple[Scale, ...] = Field((1.0,), min_length=1)
     shuffled: tuple[bool, ...] = Field((False,), min_length=1)
     batched: bool = False
 
@@ -259,7 +262,7 @@ class LatencyAgnosticSpec(StrictModel):
     """The best quality for the money, wherever it queues: BEAR without its estimator."""
 
     kind: Literal["latency-agnostic"]
-    cost_weight_per_usd: NonNegativeFloat = 500.0
+    cost_weight_per_usd: CostWeight = 500.0
 
     def expand(self, models: tuple[str, ...]) -> Iterator[BearPolicy]:
         """One policy."""

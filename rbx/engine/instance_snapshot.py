@@ -12,6 +12,7 @@ from rbx.engine import snapshot_columns as snap
 from rbx.engine.instance_profile import InstanceProfile
 from rbx.engine.snapshot_checks import OK, RULES, request_fault
 from rbx.engine.state import Floats, Ints
+from rbx.engine.whole_number import check_whole
 from rbx.errors import EngineError
 
 MAX_IN_FLIGHT = 2
@@ -63,8 +64,7 @@ class InstanceSnapshot:
 
     def _check_scalars(self) -> None:
         limits = self.profile.limits
-        if self.version < 0:
-            raise EngineError(f"version is {self.version}; snapshots are counted from 0 up")
+        check_whole(self, version=0, free_blocks=0, running=0)
         if not (math.isfinite(self.stamp_s) and self.stamp_s >= 0.0):
             raise EngineError(f"stamp_s is {self.stamp_s}; it must be finite and not negative")
         if not 0 <= self.free_blocks <= limits.kv_blocks:
@@ -96,12 +96,15 @@ class InstanceSnapshot:
         for k, make_up in enumerate(self.steps.tolist()):
             prefill, squared = make_up[snap.PREFILL_TOKENS], make_up[snap.PREFILL_SQUARED]
             tokens = make_up[snap.DECODES] + prefill
+            decodes, context = make_up[snap.DECODES], make_up[snap.CONTEXT]
             counted = min(make_up) >= 0 and 0 < tokens <= limits.max_num_batched_tokens
-            if not (counted and prefill <= squared <= prefill**2):
+            seated = decodes <= limits.max_num_seqs and context <= decodes * limits.max_model_len
+            if not (counted and seated and prefill <= squared <= prefill**2):
                 shown = ", ".join(f"{n} {v}" for n, v in zip(snap.STEP_FIELDS, make_up, strict=True))
                 raise EngineError(
                     f"steps[{k}] has {shown}; none may be negative, a batch has 1 to "
-                    f"{limits.max_num_batched_tokens} tokens, and prefill_squared lies between "
+                    f"{limits.max_num_batched_tokens} tokens and at most {limits.max_num_seqs} decodes of at "
+                    f"most {limits.max_model_len} tokens of context each, and prefill_squared lies between "
                     "prefill_tokens and their square"
                 )
 

@@ -19,8 +19,9 @@ TOKEN_BATCH = 9  # batch that computes its first token since it was last admitte
 LAST_BATCH = 10  # batch that computes its last token; valid with TOKEN_BATCH
 PREEMPTIONS = 11
 CACHED = 12  # leading tokens that the prefix cache holds whenever it is admitted; 0 in the simulator
+CAP = 13  # output it was sent with at most, context limit included
 
-N_SLOTS = 13
+N_SLOTS = 14
 
 AT_S = 0
 SCHEDULED_S = 1

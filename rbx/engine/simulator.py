@@ -69,6 +69,7 @@ class EngineSim:
         output_tokens: ArrayLike,
         predicted_tokens: ArrayLike,
         stops_by_length: ArrayLike | None = None,
+        cap_tokens: ArrayLike | None = None,
     ) -> Ints:
         """Submit N requests, all or none; every argument has shape (N,). Returns their slots (N,).
 
@@ -76,20 +77,25 @@ class EngineSim:
         keep the order of submission. ``output_tokens`` is the true length, which only the end of the
         request reveals; ``predicted_tokens`` feeds telemetry. ``stops_by_length`` marks answers that
         their cap ends: under asynchronous scheduling only those spare the extra step after the end.
+        ``cap_tokens`` is the cap that each was sent with, which snapshots show; without it the cap of an
+        answer that stops by itself is what the context leaves.
 
         Raises ``EngineError`` for an unknown instance, a time before the clock, token counts below 1,
-        prompt plus output beyond max_model_len, or more requests than the capacity.
+        prompt plus output beyond max_model_len, a cap that the output does not keep, or more requests than
+        the capacity.
         """
         times = np.asarray(at_s, dtype=np.float64)
         if times.ndim != 1:
             raise EngineError(f"at_s must be one column of times, not of shape {times.shape}")
         by_length = np.zeros(len(times), dtype=bool) if stops_by_length is None else stops_by_length
-        requests = np.empty((6, len(times)), dtype=np.int64)
+        caps = np.full(len(times), sub.NO_CAP) if cap_tokens is None else cap_tokens
+        requests = np.empty((7, len(times)), dtype=np.int64)
         requests[sub.INSTANCE] = _whole(instance, "instance", len(times))
         requests[sub.PROMPT] = _whole(prompt_tokens, "prompt_tokens", len(times))
         requests[sub.OUTPUT] = _whole(output_tokens, "output_tokens", len(times))
         requests[sub.PREDICTED] = _whole(predicted_tokens, "predicted_tokens", len(times))
         requests[sub.BY_LENGTH] = _whole(by_length, "stops_by_length", len(times))
+        requests[sub.CAP] = _whole(caps, "cap_tokens", len(times))
         first = self._total
         if first + len(times) > len(self._state.slots):
             raise EngineError(
@@ -183,6 +189,11 @@ class EngineSim:
             return (
                 f"{where}: prompt {prompt}, output {output} and predicted output "
                 f"{int(request[sub.PREDICTED])} tokens must all be at least 1"
+            )
+        if fault == sub.BAD_CAP:
+            return (
+                f"{where}: cap_tokens {int(request[sub.CAP])} and output {output} tokens; an answer keeps to "
+                "its cap, and one that its cap ends is as long"
             )
         limit = int(self._state.counts[i, inst.MAX_MODEL_LEN])
         return (

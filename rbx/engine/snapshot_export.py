@@ -71,8 +71,7 @@ def _describe(state: EngineState, i: int, slot: int, row: Ints, true_lengths: bo
     prompt, output = slots[slot, req.PROMPT_TOKENS], slots[slot, req.OUTPUT_TOKENS]
     row[snap.PROMPT] = prompt
     row[snap.GENERATED] = slots[slot, req.KEPT]
-    # Whoever stops by a cap was sent with it; no other length is known before the end.
-    row[snap.CAP] = output if slots[slot, req.BY_LENGTH] else state.counts[i, inst.MAX_MODEL_LEN] - prompt
+    row[snap.CAP] = slots[slot, req.CAP]
     row[snap.PREDICTED] = output if true_lengths else slots[slot, req.PREDICTED_TOKENS]
     row[snap.CACHED] = slots[slot, req.CACHED]
     row[snap.PREEMPTIONS] = slots[slot, req.PREEMPTIONS]

@@ -60,6 +60,7 @@ def enter_request(state: EngineState, slot: int, row: Ints, total_tokens: int) -
     slots[slot, req.LAST_BATCH] = req.NEVER
     slots[slot, req.PREEMPTIONS] = 0
     slots[slot, req.CACHED] = row[snap.CACHED]
+    slots[slot, req.CAP] = row[snap.CAP]
     # Only the probe's first token matters: with the others' noted, their prefills end without a scan.
     state.slot_times[slot] = 0.0
 

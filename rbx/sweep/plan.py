@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 import rbx
 from rbx.config.base import Loaded, digest
 from rbx.config.experiment import DecisionCost, Experiment, Workload
@@ -14,6 +16,7 @@ from rbx.errors import ConfigError
 from rbx.grid.schema import GridView
 from rbx.grid.store import open_view
 from rbx.heads.bundle import Bundle
+from rbx.policy.build import build_policy
 from rbx.scheduler.batching import largest_batch
 from rbx.sweep.capacity import Capacity, measure_capacity
 from rbx.sweep.context import SweepContext
@@ -47,6 +50,9 @@ def make_plan(loaded: Loaded[Experiment]) -> Plan:
     prompts = build_prompt_table(view, rows, pool.models, predict_prompts(bundle, view, rows))
     lengths = length_rules(bundle, pool.models)
     context = SweepContext(_with_encoder_cost(experiment, bundle), pool, prompts, bundle.tpot, lengths)
+    for policy in expand_policies(experiment, pool.models):
+        # Built once, so that what does not fit the pool is told before hours of work.
+        build_policy(policy, pool.models, bundle.tpot, context.latency, np.random.default_rng(0))
     capacity = measure_capacity(context, seed=0) if experiment.workload.loads else None
     cells = _cells(context, _identity(view, bundle, pool, context.experiment), capacity)
     kept = coverage(view, experiment.workload, prompts)
@@ -78,8 +84,9 @@ def expand_policies(experiment: Experiment, models: tuple[str, ...]) -> tuple[Si
     clash = sorted({label for label in labels if labels.count(label) > 1})
     if clash:
         raise ConfigError(
-            f"experiment {experiment.name}: different policies share the label {', '.join(clash)}; "
-            "weights that differ by less than 0.01 can't be told apart in a table"
+            f"experiment {experiment.name}: different policies share the label {', '.join(clash)}; numbers "
+            "that differ by less than a label shows can't be told apart in a table, nor can two maps of "
+            "constants: run them as two sweeps"
         )
     return unique
 

@@ -181,6 +181,7 @@ class SimulatedCell:
             np.maximum(np.rint(assignment.length_tokens[placed]), 1).astype(np.int64),
             # An answer as long as its cap is ended by the cap, which the engine knows a step ahead.
             wanted >= assignment.max_tokens[placed],
+            assignment.max_tokens[placed],
         )
 
     def _outcome(self) -> Outcome:
@@ -213,8 +214,8 @@ class SimulatedCell:
             instance=instance,
             decided_s=decided_s,
             dispatched_s=np.where(placed, decided_s, np.nan),
-            first_token_s=np.where(placed, engine.first_token_s[slot] + self._scheduler.network_s, np.nan),
-            done_s=np.where(placed, engine.done_s[slot] + self._scheduler.network_s, np.nan),
+            first_token_s=_where_placed(engine.first_token_s, slot) + self._scheduler.network_s,
+            done_s=_where_placed(engine.done_s, slot) + self._scheduler.network_s,
             output_tokens=np.minimum(wanted, max_tokens),
             wanted_tokens=wanted,
             max_tokens=max_tokens,
@@ -230,10 +231,18 @@ class SimulatedCell:
             batch_id=per_batch([batch.batch_id for batch in batches]).astype(np.int64),
             batch_size=np.repeat(sizes, sizes)[back],
             telemetry_age_s=ages,
-            preemptions=np.where(placed, engine.preemptions[slot], 0),
+            preemptions=np.nan_to_num(_where_placed(engine.preemptions, slot)).astype(np.int64),
             busy_s=np.asarray(engine.busy_s, dtype=np.float64),
             steps=int(np.sum(engine.steps)),
             batches=len(batches),
             infeasible=self._runtime.alarm.infeasible,
             alarms=self._runtime.alarm.rang,
         )
+
+
+def _where_placed(values: NDArray[np.generic], slot: Ints) -> Floats:
+    """A result of the engine by request; NaN for those that no instance has got."""
+    found = np.full(len(slot), np.nan)
+    placed = slot >= 0
+    found[placed] = values[slot[placed]]
+    return found

@@ -48,6 +48,8 @@ def test_a_minimal_experiment_gets_documented_defaults(tmp_path: Path) -> None:
         ({"slo": {"ttft_s": 1.0, "ttft_target": {}}}, "either ttft_s or ttft_target"),
         ({"slo": {"ttft_target": {"low_s": 2.0}}}, "high_s lies below"),
         ({"slo": {"ttft_target": {"jitter": 1.0}}}, "jitter"),
+        ({"slo": {"cost_weight_per_usd": 1e308}}, "cost_weight_per_usd"),
+        ({"sources": ["a", "a"]}, "given twice"),
         ({"rates_per_s": [0]}, "rates_per_s.0"),
         ({"rates_per_s": [float("nan")]}, "rates_per_s.0"),
         ({"rates_per_s": [6, 6]}, "given twice"),

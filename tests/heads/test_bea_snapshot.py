@@ -15,6 +15,7 @@ from rbx.engine.instance_snapshot import InstanceSnapshot
 from rbx.engine.simulator import EngineSim
 from rbx.engine.snapshot_export import export_snapshot
 from rbx.errors import EngineError
+from rbx.heads.bea.lengths import LengthRule
 from rbx.heads.bea.prediction import Probe, ReplayCaps
 from rbx.heads.bea.ttft import predict_ttft
 from rbx.heads.bea.unseen import UnseenRequests
@@ -189,6 +190,31 @@ def test_a_question_that_cannot_be_is_refused() -> None:
         ReplayCaps(horizon_s=math.nan)
     with pytest.raises(EngineError, match="max_steps is 0"):
         ReplayCaps(max_steps=0)
+
+
+@pytest.mark.parametrize("value", [10.5, True, "10", math.nan, 1 << 63, None])
+def test_counts_are_whole_numbers_that_fit(value: Any) -> None:
+    for build in (
+        lambda: Probe(value),
+        lambda: ReplayCaps(max_steps=value),
+        lambda: LengthRule(reserve_tokens=value),
+        lambda: replace(snapshot(), version=value),
+        lambda: replace(snapshot(), free_blocks=value),
+    ):
+        with pytest.raises(EngineError, match="must be"):
+            build()
+
+
+@pytest.mark.parametrize(("prompt", "cap"), [(2**62, 2**63 - 1), (2**63 - 10, 20), (5, 2**63 - 1)])
+def test_no_sum_of_hostile_counts_slips_past_the_context(prompt: int, cap: int) -> None:
+    with pytest.raises(EngineError, match=f"prompt_tokens {prompt} and cap_tokens {cap}"):
+        predict_ttft(snapshot(), Probe(1), unseen=UnseenRequests.of([2.0], [prompt], [cap], [0]))
+
+
+@pytest.mark.parametrize("make_up", [(60, 0, 0, 0, 0), (1, 2**60, 0, 0, 0)])
+def test_a_batch_of_more_decodes_or_context_than_there_can_be_is_refused(make_up: tuple[int, ...]) -> None:
+    with pytest.raises(EngineError, match=r"steps\[0\] has decodes"):
+        replace(snapshot(), step_start_s=np.array([1.9]), steps=np.array([make_up]))
 
 
 def test_an_export_needs_the_profile_that_the_instance_runs_with() -> None:

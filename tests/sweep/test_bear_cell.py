@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rbx.config.policy import BearPolicy, RouteBalancePolicy, SinglePolicy
+from rbx.engine import snapshot_columns as snap
+from rbx.engine.instance_profile import InstanceProfile
+from rbx.engine.simulator import EngineSim
+from rbx.engine.snapshot_export import export_snapshot
+from rbx.errors import EngineError
 from rbx.policy.base import BY_FALLBACK, SHED
 from rbx.policy.pool_state import PoolState
 from rbx.policy.ttft.bea import BeaTtft
@@ -161,3 +167,51 @@ def test_giving_up_at_the_target_changes_no_decision(
     assert short.predicted_ttft_s.tolist() == whole.predicted_ttft_s.tolist()
     assert short.on_time.tolist() == whole.on_time.tolist()
     assert (short.on_time < 5).any()  # somebody is always too late, or nothing is tried here
+
+
+def test_a_target_beyond_the_replays_horizon_is_no_excuse_to_call_everybody_on_time() -> None:
+    overloaded: dict[str, Any] = {"rate_per_s": 20.0, "seats": 1, "workload": {"slo": {"ttft_s": 90.0}}}
+    arriving, shed = run(BearPolicy(fallback="shed", true_lengths=True), **overloaded)
+    assert (shed.mode == SHED).any()
+    kept = shed.mode != SHED
+    late = shed.first_token_s[kept] - arriving.scheduled_s[kept] > 90.0
+    assert late.mean() < 0.1  # company that came later, not blindness
+
+
+@pytest.mark.parametrize("fallback", ["shed", "min-ttft"])
+def test_a_cell_in_which_nobody_can_be_in_time_runs_to_its_end(fallback: Any) -> None:
+    _, outcome = run(BearPolicy(fallback=fallback), workload={"slo": {"ttft_s": 1e-6}, "n_requests": 50})
+    assert (outcome.on_time == 0).all()
+    assert outcome.infeasible == 50
+    placed = outcome.instance >= 0
+    assert placed.all() if fallback == "min-ttft" else not placed.any()
+    assert np.isfinite(outcome.done_s[placed]).all()
+    assert np.isnan(outcome.done_s[~placed]).all()
+
+
+def test_prompts_that_fit_nowhere_are_no_end_of_the_cell() -> None:
+    context = small_context(workload={"n_requests": 20})
+    prompts = replace(context.prompts, input_tokens=np.full(80, 5000))
+    context = replace(context, prompts=prompts)
+    arriving = draw_workload(context.experiment.workload, prompts.input_tokens, 5.0, 0)
+    outcome = SimulatedCell(context, BearPolicy(rule="soft"), arriving, 0).run()
+    assert (outcome.instance == -1).all()
+
+
+def test_snapshots_show_the_cap_that_was_sent_and_not_how_the_answer_will_end() -> None:
+    tier = small_context().pool.tiers[0]
+    engine = EngineSim([tier], 3)
+    # Both sent with a cap of 64: one stops by itself a token before it, one is ended by it.
+    engine.submit_many([0, 0], [0.0, 0.0], [50, 50], [63, 64], [40, 40], [False, True], [64, 64])
+    engine.submit(0, 0.0, 50, 30, 40)
+    engine.advance(0.3)
+    rows = export_snapshot(engine, 0, InstanceProfile.of(tier)).requests
+    assert rows[:, snap.CAP].tolist() == [64, 64, tier.limits.max_model_len - 50]
+    assert (rows[0] == rows[1]).all()
+
+
+@pytest.mark.parametrize(("output", "by_length", "cap"), [(65, False, 64), (63, True, 64)])
+def test_a_cap_that_the_answer_contradicts_is_refused(output: int, by_length: bool, cap: int) -> None:
+    engine = EngineSim([small_context().pool.tiers[0]], 1)
+    with pytest.raises(EngineError, match="cap_tokens 64"):
+        engine.submit_many([0], [0.0], [50], [output], [40], [by_length], [cap])

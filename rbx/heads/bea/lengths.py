@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from rbx.compiled import bare_njit
 from rbx.engine import snapshot_columns as snap
-from rbx.errors import BundleError
+from rbx.engine.whole_number import check_whole
 from rbx.heads.bea.survival import SurvivalTable
 
 Ints = NDArray[np.int64]
@@ -22,7 +22,8 @@ class LengthRule:
 
     ``survival`` belongs to the instance's model. With ``trust_predictions`` the survivors are asked only
     about requests without a prediction that still lies ahead of what they have generated. Every guess
-    lies above what is generated and within the cap. Raises ``BundleError`` for a negative reserve.
+    lies above what is generated and within the cap. Raises ``EngineError`` for a reserve
+    that is no whole number from 0 up.
     """
 
     survival: SurvivalTable | None = None
@@ -31,8 +32,7 @@ class LengthRule:
 
     def __post_init__(self) -> None:
         """Refuse values out of range."""
-        if self.reserve_tokens < 0:
-            raise BundleError(f"reserve_tokens is {self.reserve_tokens}; it can't be negative")
+        check_whole(self, reserve_tokens=0)
 
     @cached_property
     def tables(self) -> tuple[Ints, Ints]:

@@ -6,8 +6,7 @@ import math
 from dataclasses import dataclass
 from enum import IntFlag
 
-import numpy as np
-
+from rbx.engine.whole_number import check_whole
 from rbx.errors import EngineError
 
 
@@ -35,12 +34,8 @@ class Probe:
 
     def __post_init__(self) -> None:
         """Refuse values out of range."""
-        for name in ("prompt_tokens", "cached_prefix_tokens"):
-            if not isinstance(getattr(self, name), (int, np.integer)):
-                raise EngineError(f"the probe's {name} is {getattr(self, name)!r}; it must be a whole number")
-        if self.prompt_tokens < 1:
-            raise EngineError(f"the probe's prompt_tokens is {self.prompt_tokens}; it must be at least 1")
-        if not 0 <= self.cached_prefix_tokens < self.prompt_tokens:
+        check_whole(self, prompt_tokens=1, cached_prefix_tokens=0)
+        if self.cached_prefix_tokens >= self.prompt_tokens:
             raise EngineError(
                 f"the probe's cached_prefix_tokens is {self.cached_prefix_tokens} of {self.prompt_tokens}; "
                 "at least one prompt token must be computed"
@@ -58,8 +53,7 @@ class ReplayCaps:
         """Refuse values out of range."""
         if not (math.isfinite(self.horizon_s) and self.horizon_s > 0.0):
             raise EngineError(f"horizon_s is {self.horizon_s}; it must be finite and above 0")
-        if self.max_steps < 1:
-            raise EngineError(f"max_steps is {self.max_steps}; a first token takes at least one step")
+        check_whole(self, max_steps=1)
 
 
 @dataclass(frozen=True)

@@ -160,9 +160,10 @@ def _fault(
     for k in range(len(unseen)):
         if dispatched_s[k] > now_s:
             return _FUTURE_DISPATCH, k
-        if unseen[k, snap.PROMPT] + unseen[k, snap.CAP] > max_model_len:
+        # Written so that no sum can overflow.
+        if unseen[k, snap.PROMPT] > max_model_len - unseen[k, snap.CAP]:
             return _NO_ROOM, k
-    if prompt_tokens + 1 > max_model_len:
+    if prompt_tokens >= max_model_len:
         return _NO_ROOM, len(unseen)
     return 0, -1
 

@@ -16,7 +16,8 @@ class UnseenRequests:
     """The ledger's share of one instance, in order of dispatch.
 
     ``dispatched_s`` (n,) on the snapshots' clock; ``requests`` (n, snap.N_REQUEST), rows as in a
-    snapshot. They join the queue at their dispatch, or at the snapshot's stamp if that is later.
+    snapshot; ``of`` checks what it is given, the constructor takes rows that are known to be right. They
+    join the queue at their dispatch, or at the snapshot's stamp if that is later.
     """
 
     dispatched_s: NDArray[np.float64]

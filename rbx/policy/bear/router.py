@@ -77,21 +77,23 @@ class Bear:
     ) -> tuple[Floats, NDArray[np.bool_]]:
         """TTFT from arrival, and who meets the target; nothing at all where latency is left out.
 
-        The hard rule first asks within the target alone, which spares the replay of long queues; how late
-        the others are matters only if there is nobody else.
+        Who is in time is asked within the target, which spares the replay of long queues and never takes
+        the lower bound of a replay that gave up for an answer. How late the others are matters to the hard
+        rule only if there is nobody else.
         """
         if self._ttft is None:
             return np.zeros(len(candidates)), candidates
         latest_s = ask.ttft_target_s - self._config.safety_s
         within_s = latest_s - ask.waited_s
-        if self._config.rule == "hard" and 0.0 < within_s < np.inf:
+        on_time = candidates & (within_s == np.inf)
+        if 0.0 < within_s < np.inf:
             within_s += 1e-9 * latest_s  # rounding must not shut out an instance that is just in time
             ttft_s = self._ttft.ttft_s(ask.input_tokens, candidates, state, within_s) + ask.waited_s
             on_time = candidates & (ttft_s <= latest_s)
-            if on_time.any() or self._config.fallback == "shed":
+            settled = on_time.any() or self._config.fallback == "shed"
+            if self._config.rule == "hard" and settled:
                 return ttft_s, on_time
-        ttft_s = self._ttft.ttft_s(ask.input_tokens, candidates, state) + ask.waited_s
-        return ttft_s, candidates & (ttft_s <= latest_s)
+        return self._ttft.ttft_s(ask.input_tokens, candidates, state) + ask.waited_s, on_time
 
     def _choose(
         self,

@@ -63,7 +63,7 @@ class BeaTtft:
         """See ``TtftEstimator.ttft_s``; a replay that gave up after a minute counts with its lower bound."""
         seconds = np.full(len(self._queues), np.inf)
         probe = Probe(input_tokens)
-        caps = _WHOLE if within_s >= _WHOLE.horizon_s else ReplayCaps(horizon_s=within_s)
+        caps = _WHOLE if within_s == np.inf else ReplayCaps(horizon_s=within_s)
         for i in np.flatnonzero(candidates).tolist():
             queue = self._queues[i]
             predicted = predict_ttft(
