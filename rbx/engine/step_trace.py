@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import json
 import os
+import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -121,14 +122,29 @@ def write_step_trace(
         temporary.unlink(missing_ok=True)
 
 
+def check_target(path: Path) -> None:
+    """Make the folder of a trace to come; raises ``DatasetError`` if no file can be written there."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=path.parent):
+            pass
+    except OSError as error:
+        raise DatasetError(
+            f"{path}: can't be written: {error.strerror or error}; choose another place"
+        ) from None
+    if path.is_dir():
+        raise DatasetError(f"{path}: can't be written: a folder of that name is there; choose another name")
+
+
 def read_step_trace(path: Path) -> StepTrace:
     """Read and check one file; raises ``DatasetError`` naming file, row and column.
 
-    Refused: no rows, a missing column, a value that is no number, NaN, infinite or negative, clocks
-    that go back, steps without length or tokens, and sums that contradict the counts.
+    Refused: no rows, a column that is missing or given twice, a value that is no number, NaN, infinite
+    or negative, clocks that go back, steps without length or tokens, and sums that contradict the counts.
     """
     table = _table(path)
-    given = {name: table.column(name) for name in STEP_TRACE.names if name in table.column_names}
+    names = _names(path, table)
+    given = {name: table.column(names.index(name)) for name in STEP_TRACE.names if name in names}
     # A column that is null throughout says the same as one that is absent.
     given = {name: column for name, column in given.items() if not _unknown(name, column)}
     columns = _checked(path, given)
@@ -144,6 +160,19 @@ def read_step_trace(path: Path) -> StepTrace:
         prefill_requests=None if requests is None else requests.astype(np.int64),
         metadata=_metadata(table.schema.metadata),
     )
+
+
+def _names(path: Path, table: pa.Table) -> list[str]:
+    try:
+        names: list[str] = table.column_names
+    except UnicodeDecodeError as error:
+        raise DatasetError(
+            f"{path}: names of columns are not UTF-8 ({error}); save the file as UTF-8"
+        ) from None
+    twice = [name for name in STEP_TRACE.names if names.count(name) > 1]
+    if twice:
+        raise DatasetError(f"{path}: column {', '.join(twice)} given more than once; keep one of each")
+    return names
 
 
 def _unknown(name: str, column: pa.ChunkedArray) -> bool:
@@ -176,7 +205,9 @@ def _table(path: Path) -> pa.Table:
         raise DatasetError(f"{path}: no such step trace")
     try:
         if name.endswith(".parquet"):
-            return pq.read_table(path)
+            # Not read_table: it can't read a file that names a column twice, and does not say which.
+            with pq.ParquetFile(path) as file:
+                return file.read()
         if name.endswith((".csv", ".csv.gz")):
             # As text: the reader's own numbers would come without the row of a fault.
             text = pa_csv.ConvertOptions(

@@ -57,7 +57,10 @@ def _numbers(path: Path, name: str, column: Any) -> Floats:
     if pa.types.is_integer(column.type) or pa.types.is_floating(column.type):
         values: Floats = column.to_numpy(zero_copy_only=False).astype(np.float64)
         return values
-    cells = column.to_pylist()
+    try:
+        cells = column.to_pylist()
+    except UnicodeDecodeError as error:
+        raise DatasetError(f"{path}: {name}: not UTF-8 ({error}); give numbers") from None
     values = np.empty(len(cells))
     for row, cell in enumerate(cells):
         try:

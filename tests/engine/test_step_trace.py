@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
@@ -178,6 +179,46 @@ def test_files_that_hold_no_trace_are_refused(tmp_path: Path) -> None:
     fewer = as_csv(tmp_path / "fewer.csv", {n: values for n, values in columns().items() if n != "end_s"})
     with pytest.raises(DatasetError, match="no column end_s; a trace has start_s, end_s, decodes"):
         read_step_trace(fewer)
+
+
+@pytest.mark.parametrize("name", ["trace.csv", "trace.csv.gz"])
+def test_names_in_another_encoding_are_refused(name: str, tmp_path: Path) -> None:
+    path = as_csv(tmp_path / name, columns())
+    opener: Any = gzip.open if path.suffix == ".gz" else open
+    with opener(path, "rb") as file:
+        plain = file.read()
+    for content in (b"\xff\xfe" + plain, b"\xff\xfe" + plain.decode().encode("utf-16-le")):
+        with opener(path, "wb") as file:
+            file.write(content)
+        with pytest.raises(DatasetError, match=re.escape(str(path)) + ".*(UTF-8|can't be read)"):
+            read_step_trace(path)
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+@pytest.mark.parametrize("name", ["decodes", "start_s", "prefill_requests"])
+def test_a_column_given_twice_is_refused_by_name(name: str, kind: str, tmp_path: Path) -> None:
+    values = columns()
+    path = tmp_path / f"trace.{kind}"
+    table = pa.table([pa.array(cells) for cells in [*values.values(), values[name]]], names=[*values, name])
+    if kind == "parquet":
+        pq.write_table(table, path)
+    else:
+        pa_csv.write_csv(table, path)
+    with pytest.raises(DatasetError, match=re.escape(f"{path}: column {name} given more than once")):
+        read_step_trace(path)
+    # Other tools' columns are theirs to double.
+    other = table.rename_columns([*values, "note"]).append_column("note", table.column(0))
+    pq.write_table(other, tmp_path / "other.parquet")
+    assert len(read_step_trace(tmp_path / "other.parquet")) == 4
+
+
+def test_text_that_is_not_utf8_is_refused(tmp_path: Path) -> None:
+    raw = pa.array([b"1", b"\xff\xfe", b"3", b"2"], pa.binary())
+    text = pa.StringArray.from_buffers(4, *raw.buffers()[1:])
+    path = tmp_path / "trace.parquet"
+    pq.write_table(pa.table({**columns(), "decodes": text}), path)
+    with pytest.raises(DatasetError, match=re.escape(f"{path}: decodes: not UTF-8")):
+        read_step_trace(path)
 
 
 def test_notes_of_other_tools_do_no_harm(tmp_path: Path) -> None:
