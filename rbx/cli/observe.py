@@ -56,6 +56,7 @@ def observe(
     """
     import httpx
 
+    from rbx.engine.step_trace import check_target
     from rbx.errors import UsageError
     from rbx.serve.observe.recording import Recording
     from rbx.serve.observe.server import identify
@@ -69,9 +70,9 @@ def observe(
     source = _source(server, state, log)
     notes = _notes(server, source)
     load = _load(server, notes, (max_prompt, max_answer, max_concurrency), seed) if drive else None
+    check_target(out)  # before minutes of watching, not after
     recording = Recording(source)
     stopped = _watch(recording, load, duration_s)
-    out.parent.mkdir(parents=True, exist_ok=True)
     recording.write(out, notes)
     _report(recording, load, out, stopped)
 

@@ -140,3 +140,22 @@ def test_prompts_beyond_the_context_are_refused(tmp_path: Path, capsys: pytest.C
         code = run(["pool", "observe", fake.url, *command, "--max-prompt", "100", "--max-answer", "40"])
     assert code == 2
     assert "pass the server's 128" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "out", ["file/t.parquet", "file/deep/t.parquet", "folder.parquet", "/proc/none/t.parquet"]
+)
+def test_a_place_that_cannot_be_written_is_told_before_observing(
+    out: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").write_text("")
+    (tmp_path / "folder.parquet").mkdir()
+    state_file(tmp_path / "states")
+    target = str(tmp_path / out)
+    with fake_server() as fake:
+        command = ["pool", "observe", fake.url, "--state", str(tmp_path / "states"), "--out", target]
+        began_s = time.monotonic()
+        assert run([*command, "--drive", "--duration", "60"]) == 1
+        assert time.monotonic() - began_s < 30.0
+        assert fake.asked == []
+    assert f"{target}: can't be written" in capsys.readouterr().err

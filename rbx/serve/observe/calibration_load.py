@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import httpx
 import numpy as np
@@ -13,9 +14,10 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from rbx.errors import ServerError, UsageError
-from rbx.serve.observe.server import ServerIdentity
+from rbx.serve.observe.server import ServerIdentity, json_object, shown_answer
 
 REQUEST_TIMEOUT_S = 600.0
+_MOST_TOKENS = 1 << 31  # of a vocabulary
 _TEXT = (
     "A steady load tells less than a varied one: short and long prompts, short and long answers, few and "
     "many requests at once. Every sentence here only serves to find some tokens of the served model."
@@ -144,14 +146,23 @@ class CalibrationLoad:
     async def _some_tokens(self, client: httpx.AsyncClient) -> NDArray[np.int64]:
         """Ids that the model has, from its own tokenizer."""
         body = {"model": self._server.model, "prompt": _TEXT}
+        asked = f"POST {self._server.url}/tokenize"
+        instead = "--drive needs vLLM's own server; else send a load of your own and use --no-drive"
         try:
             found = await client.post(f"{self._server.url}/tokenize", json=body)
-            tokens = found.json().get("tokens") if found.status_code == httpx.codes.OK else None
-        except (httpx.HTTPError, ValueError) as error:
-            raise ServerError(f"{self._server.url}/tokenize: {error or type(error).__name__}") from None
-        if not tokens:
+        except httpx.HTTPError as error:
+            raise ServerError(f"{asked}: no answer: {error or type(error).__name__}; {instead}") from None
+        tokens = (json_object(found) or {}).get("tokens")
+        if found.status_code != httpx.codes.OK or not _are_ids(tokens):
             raise ServerError(
-                f"{self._server.url}/tokenize gives no tokens; --drive needs vLLM's own server, so send a "
-                "load of your own and use --no-drive"
+                f"{asked} was to give token ids of a text; it answers {shown_answer(found)}. {instead}"
             )
         return np.unique(np.array(tokens, dtype=np.int64))
+
+
+def _are_ids(tokens: Any) -> bool:
+    return (
+        isinstance(tokens, list)
+        and len(tokens) > 0
+        and all(type(token) is int and 0 <= token < _MOST_TOKENS for token in tokens)
+    )

@@ -11,6 +11,8 @@ import httpx
 from rbx.errors import ServerError
 
 TIMEOUT_S = 10.0
+_SHOWN = 120  # characters of an unexpected answer
+_MOST_DIGITS = 18  # of a count
 _LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
 
 
@@ -29,7 +31,7 @@ class ServerIdentity:
 def identify(url: str, client: httpx.Client) -> ServerIdentity:
     """Ask ``/v1/models``, ``/metrics`` and ``/version``.
 
-    Raises ``ServerError`` if nobody answers there or no model is served.
+    Raises ``ServerError`` if ``url`` is none, nobody answers there or no model is served.
     """
     base = url.rstrip("/").removesuffix("/v1")
     models = _json(client, f"{base}/v1/models").get("data")
@@ -57,23 +59,50 @@ def cache_labels(metrics: str) -> dict[str, str]:
 
 def _count(value: Any) -> int | None:
     text = str(value)
-    return int(text) if text.isdecimal() and int(text) > 0 else None
+    if not (text.isdecimal() and len(text) <= _MOST_DIGITS):
+        return None
+    return int(text) or None
 
 
 def _json(client: httpx.Client, address: str) -> dict[str, Any]:
+    found = _answer(client, address)
+    if found.status_code != httpx.codes.OK:
+        return {}
+    document = json_object(found)
+    if document is None:
+        raise ServerError(
+            f"{address}: the answer is not JSON: {shown_answer(found)}; give the address of an "
+            "OpenAI-compatible server itself"
+        )
+    return document
+
+
+def json_object(answer: httpx.Response) -> dict[str, Any] | None:
+    """The JSON object of an answer, empty for other JSON, None for what is not JSON."""
     try:
-        found = client.get(address, timeout=TIMEOUT_S)
-        document = found.json() if found.status_code == httpx.codes.OK else {}
-    except httpx.HTTPError as error:
-        raise ServerError(f"{address}: no answer: {error or type(error).__name__}") from None
-    except ValueError:
-        raise ServerError(f"{address}: the answer is not JSON") from None
+        document = answer.json()
+    except (ValueError, RecursionError):
+        return None
     return document if isinstance(document, dict) else {}
 
 
+def shown_answer(answer: httpx.Response) -> str:
+    """Status and the beginning of the text of an answer, for a message."""
+    text = answer.text
+    return f"{answer.status_code} {text[:_SHOWN]!r}{' …' if len(text) > _SHOWN else ''}"
+
+
 def _text(client: httpx.Client, address: str) -> str:
+    found = _answer(client, address)
+    return found.text if found.status_code == httpx.codes.OK else ""
+
+
+def _answer(client: httpx.Client, address: str) -> httpx.Response:
     try:
-        found = client.get(address, timeout=TIMEOUT_S)
+        return client.get(address, timeout=TIMEOUT_S)
+    except (httpx.InvalidURL, UnicodeError) as error:
+        raise ServerError(
+            f"{address!r} is no address: {error}; give the server's URL, such as http://127.0.0.1:8000"
+        ) from None
     except httpx.HTTPError as error:
         raise ServerError(f"{address}: no answer: {error or type(error).__name__}") from None
-    return found.text if found.status_code == httpx.codes.OK else ""

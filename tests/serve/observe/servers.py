@@ -29,6 +29,7 @@ class FakeServer:
     tokens: list[int] = field(default_factory=lambda: [3, 4, 5])
     refusal: str = ""
     seconds: float = 0.005
+    answers: dict[str, tuple[int, bytes]] = field(default_factory=dict)  # by path, in place of the usual ones
     asked: list[dict[str, Any]] = field(default_factory=list)
 
 
@@ -41,6 +42,8 @@ def fake_server() -> Iterator[FakeServer]:
         protocol_version = "HTTP/1.1"
 
         def do_GET(self) -> None:
+            if self.path in fake.answers:
+                return self._send(*fake.answers[self.path])
             if self.path == "/metrics":
                 return self._send(200, fake.metrics.encode())
             documents = {"/v1/models": {"data": fake.models}, "/version": {"version": "0.32.0"}}
@@ -50,6 +53,8 @@ def fake_server() -> Iterator[FakeServer]:
 
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            if self.path in fake.answers:
+                return self._send(*fake.answers[self.path])
             if self.path == "/tokenize":
                 return self._send(200, json.dumps({"tokens": fake.tokens}).encode())
             fake.asked.append(body)

@@ -54,6 +54,30 @@ def test_a_server_that_cannot_tokenize_is_refused() -> None:
             asyncio.run(load_for(fake).run(5.0))
 
 
+@pytest.mark.parametrize(
+    ("status", "content", "shown"),
+    [
+        (404, b"<h1>Not Found</h1>", "404 '<h1>Not Found</h1>'"),
+        (404, b'{"detail": "Not Found"}', "404 '.*Not Found"),
+        (200, b"", "200 ''"),
+        (200, b"[" * 200_000, "200 '\\[\\["),
+        (200, b"[1, 2]", "200 '\\[1, 2\\]'"),
+        (200, b'{"tokens": ["a"]}', "200 "),
+        (200, b'{"tokens": 3}', "200 "),
+        (200, b'{"tokens": [123456789012345678901234567890]}', "200 "),
+    ],
+)
+def test_a_server_without_a_tokenizer_is_refused_with_what_came(
+    status: int, content: bytes, shown: str
+) -> None:
+    with fake_server() as fake:
+        load = load_for(fake)
+        fake.answers["/tokenize"] = (status, content)
+        said = f"POST {fake.url}/tokenize was to give token ids .* answers {shown}.*--no-drive"
+        with pytest.raises(ServerError, match=said):
+            asyncio.run(load.run(5.0))
+
+
 @pytest.mark.parametrize(("context", "seats"), [(128, 1), (2048, 16), (8192, 256), (16, 7)])
 def test_a_design_stays_within_the_server(context: int, seats: int) -> None:
     design = LoadDesign.of(context, seats)

@@ -31,6 +31,35 @@ def test_nobody_there_is_said_with_the_address() -> None:
         identify("http://127.0.0.1:9", client)
 
 
+@pytest.mark.parametrize(
+    "url",
+    ["http://a\x00b", "http://127.0.0.1:8\x7f", "http://[::1", "http://\ud800", f"http://{'a' * 300}.de"],
+)
+def test_what_is_no_address_is_said(url: str) -> None:
+    with (
+        httpx.Client() as client,
+        pytest.raises(ServerError, match=r"is no address.*such as http://") as refusal,
+    ):
+        identify(url, client)
+    assert repr(url)[1:-1] in str(refusal.value)
+
+
+@pytest.mark.parametrize("path", ["/v1/models", "/version"])
+@pytest.mark.parametrize("content", [b"[" * 200_000, b"<html>", b"", b"\xff\xfe", b"9" * 5000])
+def test_an_answer_that_is_not_json_is_shown(path: str, content: bytes) -> None:
+    with fake_server() as fake, httpx.Client() as client:
+        fake.answers[path] = (200, content)
+        with pytest.raises(ServerError, match=f"{fake.url}{path}: the answer is not JSON: 200 ") as refusal:
+            identify(fake.url, client)
+    assert len(str(refusal.value)) < 500
+
+
+def test_counts_without_end_are_not_known() -> None:
+    with fake_server() as fake, httpx.Client() as client:
+        fake.models = [{"id": "tiny", "max_model_len": "9" * 5000}]
+        assert identify(fake.url, client).max_model_len is None
+
+
 def test_labels_may_hold_commas_and_escaped_quotes() -> None:
     line = 'vllm:cache_config_info{a="1,2",b="x\\"y",num_gpu_blocks="None"} 1.0'
     assert cache_labels(line) == {"a": "1,2", "b": 'x\\"y', "num_gpu_blocks": "None"}
