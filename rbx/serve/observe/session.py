@@ -13,7 +13,7 @@ from rbx.serve.observe.calibration_load import CalibrationLoad
 from rbx.serve.observe.recording import Recording
 from rbx.serve.observe.server import ServerIdentity
 from rbx.serve.plugin.state_file import state_directory
-from rbx.serve.state.published import StateBytes, live_states
+from rbx.serve.state.published import StateBytes, header_text, live_states
 
 POLL_S = 0.5
 
@@ -51,7 +51,7 @@ def state_file(chosen: Path | None, server: ServerIdentity) -> Path:
 def _fits(path: Path, server: ServerIdentity) -> bool:
     header = StateBytes(path).header
     blocks = server.num_gpu_blocks
-    return header["served_name"].decode() == server.model and (
+    return header_text(header, "served_name") == server.model and (
         blocks is None or int(header["kv_blocks"]) == blocks - 1
     )
 

@@ -10,7 +10,10 @@ from numpy.typing import NDArray
 
 from rbx.engine.step_trace import STEP_TRACE
 from rbx.errors import EngineError
-from rbx.serve.state.published import StateBytes, limits_of
+from rbx.serve.plugin.layout import STEP
+from rbx.serve.state.published import StateBytes, header_text, limits_of
+
+_NO_STEPS = np.zeros(0, dtype=STEP)
 
 
 class StepRing:
@@ -24,12 +27,22 @@ class StepRing:
         """Open the file."""
         self.state = StateBytes(path)
         self.state.require_writer()
+        self._notes = _notes(self.state.header)  # the file may be gone by the end
         self._next = 0
 
     def take(self) -> tuple[dict[str, NDArray[Any]], int]:
-        """Columns of all steps since the last call, and how many were overwritten before."""
-        views = self.state.views
+        """Columns of all steps since the last call, and how many were overwritten before.
+
+        A file that was cut short gives no more steps; ``ended`` then holds. Raises ``EngineError`` if
+        the count of steps went back.
+        """
+        try:
+            views = self.state.views
+        except EngineError:
+            return {name: _NO_STEPS[name] for name in STEP_TRACE.names}, 0
         end, size = int(views.steps[0]), len(views.ring)
+        if end < self._next:
+            raise EngineError(f"{self.state.path}: steps is {end} after {self._next}; a count can't go back")
         first = max(self._next, end - size)
         numbers = np.arange(first, end)
         rows = views.ring[numbers % size]
@@ -49,11 +62,14 @@ class StepRing:
         return False
 
     def describe(self) -> dict[str, Any]:
-        """Model, version and limits as the server published them."""
-        header = self.state.header
-        return {
-            "source": "rbx.serve.plugin",
-            "model": header["served_name"].decode(),
-            "vllm_version": header["vllm_version"].decode(),
-            "engine": limits_of(header).model_dump(),
-        }
+        """Model, version and limits as the server published them when the ring was opened."""
+        return self._notes
+
+
+def _notes(header: np.void) -> dict[str, Any]:
+    return {
+        "source": "rbx.serve.plugin",
+        "model": header_text(header, "served_name"),
+        "vllm_version": header_text(header, "vllm_version"),
+        "engine": limits_of(header).model_dump(),
+    }

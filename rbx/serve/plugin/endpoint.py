@@ -7,6 +7,7 @@ and the rows that it announces.
 
 from __future__ import annotations
 
+import re
 import time
 from argparse import Namespace
 from typing import Any
@@ -16,8 +17,10 @@ from fastapi.responses import JSONResponse
 
 from rbx.errors import EngineError
 from rbx.serve.plugin.state_file import state_directory
-from rbx.serve.state.published import StateBytes, live_states
+from rbx.serve.state.published import StateBytes, header_text, live_states
 from rbx.serve.state.remote import PATH
+
+_RANK = re.compile(r"[0-9]{1,9}")
 
 
 class StateEndpoint:
@@ -43,7 +46,7 @@ class StateEndpoint:
     def answer(self, request: Request) -> Response:
         """The newest snapshot of a data-parallel rank, or 503 with a reason."""
         rank = request.query_params.get("rank", "0")
-        if not rank.isdecimal():
+        if not _RANK.fullmatch(rank):
             return JSONResponse({"error": f"rank is {rank[:20]!r}; it must be a whole number"}, 400)
         try:
             content = self._state(int(rank)).message(time.monotonic())
@@ -58,7 +61,7 @@ class StateEndpoint:
                 state = StateBytes(path)
                 header = state.header
                 # Ranks of one deployment carry its id with an end of their own.
-                ours = header["instance_id"].decode().startswith(self._instance or "?")
+                ours = header_text(header, "instance_id").startswith(self._instance or "?")
                 if ours and int(header["data_parallel_rank"]) == rank:
                     self._open[rank] = state
         if rank not in self._open:

@@ -18,10 +18,15 @@ def process_started(pid: int) -> int:
 
 
 def runs(pid: int, started: int) -> bool:
-    """Whether process ``pid`` runs and is the one that started then (0: not known)."""
+    """Whether process ``pid`` runs and is the one that started then (0: not known).
+
+    False for numbers that no process can have.
+    """
+    if pid < 1:  # os.kill would take it for a group of processes
+        return False
     try:
         os.kill(pid, 0)
-    except ProcessLookupError:
+    except (ProcessLookupError, OverflowError):
         return False
     except PermissionError:
         pass

@@ -7,6 +7,7 @@ import os
 import tempfile
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -25,6 +26,7 @@ from rbx.serve.plugin.layout import (
     views,
 )
 from rbx.serve.plugin.processes import process_started, runs
+from rbx.serve.plugin.regular_file import open_regular
 
 ROW_CAPACITY = 16_384
 RING_CAPACITY = 65_536
@@ -50,16 +52,20 @@ def private_directory(path: Path) -> Path:
 
 
 def remove_stale(directory: Path) -> None:
-    """Delete the files of processes that are gone."""
+    """Delete the files of processes that are gone; what can't be read or deleted stays."""
     for path in sorted(directory.glob(f"*{SUFFIX}")):
-        try:
-            header = np.fromfile(path, HEADER, 1)
-        except OSError:
-            continue
-        if len(header) and header["magic"][0] == MAGIC:
-            pid, started = int(header["pid"][0]), int(header["pid_started"][0])
-            if not runs(pid, started):
-                path.unlink(missing_ok=True)
+        with suppress(OSError):
+            if _is_stale(path):
+                path.unlink()
+
+
+def _is_stale(path: Path) -> bool:
+    with open_regular(path) as file:
+        found = file.read(HEADER.itemsize)
+    if len(found) < HEADER.itemsize:
+        return False
+    header = np.frombuffer(found, HEADER)[0]
+    return bool(header["magic"] == MAGIC) and not runs(int(header["pid"]), int(header["pid_started"]))
 
 
 class StateFile:

@@ -6,6 +6,7 @@ another clock: read it over HTTP (``rbx.serve.state.remote``).
 
 from __future__ import annotations
 
+import math
 import mmap
 import time
 from collections.abc import Mapping
@@ -21,6 +22,7 @@ from rbx.engine.instance_snapshot import InstanceSnapshot
 from rbx.errors import EngineError
 from rbx.serve.plugin import layout
 from rbx.serve.plugin.processes import runs
+from rbx.serve.plugin.regular_file import open_regular
 
 Ints = NDArray[np.int64]
 
@@ -33,24 +35,40 @@ SURELY_ALIVE_S = 1.0  # a snapshot younger than this proves its writer alive
 class StateBytes:
     """The file ``path``, mapped for reading, its header checked.
 
-    Raises ``EngineError`` if it is no published state, one of another layout, or its server has ended.
+    Raises ``EngineError`` if it is no published state or one of another layout.
     """
 
     def __init__(self, path: Path) -> None:
         """Map the file."""
         self.path = path
         try:
-            with path.open("rb") as file:
-                buffer = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+            with open_regular(path) as file:
+                self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         except FileNotFoundError:
             raise EngineError(f"{path}: no published state here; its server may have ended") from None
         except (OSError, ValueError) as error:
             raise EngineError(f"{path}: can't be read as a published state: {error}") from None
+        buffer = memoryview(self._map)
         header = checked_header(path, buffer)
         capacities = int(header["row_capacity"]), int(header["ring_capacity"])
         if min(capacities) < 1 or len(buffer) < layout.file_bytes(*capacities):
             raise EngineError(f"{path}: {len(buffer)} bytes can't hold what the header announces")
-        self.views = layout.views(buffer, *capacities)
+        self._views = layout.views(buffer, *capacities)
+
+    @property
+    def views(self) -> layout.StateViews:
+        """The parts of the file; raises ``EngineError`` if it has become shorter since it was mapped.
+
+        Memory beyond a file's end can't be read: the system ends the reader (``SIGBUS``). The size is
+        asked for at each call, so that only a cut in the microseconds between question and copy does so.
+        """
+        size = self._map.size()
+        if size < len(self._map):
+            raise EngineError(
+                f"{self.path}: {size} bytes are left of {len(self._map)}; somebody has cut the published "
+                "state short; start its server again"
+            )
+        return self._views
 
     @property
     def header(self) -> np.void:
@@ -61,18 +79,17 @@ class StateBytes:
     def require_writer(self) -> None:
         """Raise ``EngineError`` if the server has ended or no longer publishes."""
         header = self.header
-        if header["status"] == layout.STOPPED:
-            raise EngineError(f"{self.path}: the server stopped publishing: {header['error'].decode()}")
-        if header["status"] == layout.CLOSED or not runs(int(header["pid"]), int(header["pid_started"])):
+        require_publishing(self.path, header)
+        if not runs(int(header["pid"]), int(header["pid_started"])):
             raise EngineError(f"{self.path}: its server (process {header['pid']}) has ended")
 
     def copy(self) -> tuple[np.void, Ints]:
         """Scalars and rows (N, layout.ROW_COLUMNS) of the newest whole snapshot.
 
-        Raises ``EngineError`` if none is whole after many tries.
+        Raises ``EngineError`` if none is whole after many tries, or if the file can't hold its requests.
         """
-        views = self.views
         for _ in range(TRIES):
+            views = self.views
             before = int(views.sequence[0])
             if before % 2 == 0:
                 scalars = views.snapshot.copy()
@@ -81,6 +98,11 @@ class StateBytes:
                 if before == int(views.sequence[0]) and (
                     before == 0 or layout.checksum(scalars, rows) == expected
                 ):
+                    if len(rows) != scalars["requests"][0]:
+                        raise EngineError(
+                            f"{self.path}: requests is {scalars['requests'][0]}; the file has room for 0 to "
+                            f"{len(views.rows)}"
+                        )
                     return scalars[0], rows
             time.sleep(PAUSE_S)
         raise EngineError(f"{self.path}: no whole snapshot in {TRIES} tries; its writer may have died")
@@ -109,10 +131,32 @@ def checked_header(path: Path | str, buffer: memoryview) -> np.void:
     return header
 
 
+def require_publishing(path: Path | str, header: np.void) -> None:
+    """Raise ``EngineError`` unless the header says that its server publishes."""
+    status = int(header["status"])
+    if status == layout.STOPPED:
+        raise EngineError(f"{path}: the server stopped publishing: {header_text(header, 'error')}")
+    if status == layout.CLOSED:
+        raise EngineError(f"{path}: its server (process {header['pid']}) has ended")
+    if status != layout.PUBLISHING:
+        raise EngineError(
+            f"{path}: status is {status}; a published state has {layout.PUBLISHING} (publishing), "
+            f"{layout.STOPPED} (stopped) or {layout.CLOSED} (closed)"
+        )
+
+
+def header_text(header: np.void, name: str) -> str:
+    """A text of the header; what is no UTF-8, such as a character that was cut, shows as U+FFFD."""
+    return bytes(header[name]).decode(errors="replace")
+
+
 def limits_of(header: np.void) -> EngineLimits:
-    """The engine's limits as the header states them; raises ``EngineError`` if they contradict each other."""
+    """The engine's limits as the header states them; raises ``EngineError`` if they can't be."""
     switches = ("chunked_prefill", "async_scheduling", "reserve_full_prompt")
     values = {name: int(header[name]) for name in layout.LIMITS}
+    for name in switches:
+        if values[name] not in (0, 1):
+            raise EngineError(f"the published limits can't be: {name} is {values[name]}; it is 0 or 1")
     try:
         return EngineLimits.model_validate(values | {name: values[name] == 1 for name in switches})
     except ValueError as error:
@@ -126,6 +170,15 @@ def snapshot_of(
 
     Raises ``EngineError`` for a state that shows not all its requests or can't be one.
     """
+    for name in ("left_out", "unmodelled"):
+        if scalars[name] < 0:
+            raise EngineError(f"{path}: {name} is {scalars[name]}; a count of requests can't be negative")
+    if not 0 <= scalars["in_flight"] <= layout.MAX_IN_FLIGHT:
+        raise EngineError(
+            f"{path}: in_flight is {scalars['in_flight']}; at most {layout.MAX_IN_FLIGHT} batches can be"
+        )
+    if not math.isfinite(scalars["stamp_s"]):
+        raise EngineError(f"{path}: the published stamp_s is {scalars['stamp_s']}; it must be finite")
     if scalars["left_out"] > 0:
         raise EngineError(
             f"{path}: {scalars['left_out']} requests beyond the {len(rows)} published; a snapshot without "

@@ -6,6 +6,7 @@ reader's clock it was sent halfway between question and answer, give or take hal
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 
@@ -17,7 +18,7 @@ from rbx.engine.instance_profile import InstanceProfile, StepCoefficients
 from rbx.engine.instance_snapshot import InstanceSnapshot
 from rbx.errors import EngineError, ServerError
 from rbx.serve.plugin import layout
-from rbx.serve.state.published import checked_header, limits_of, snapshot_of
+from rbx.serve.state.published import checked_header, limits_of, require_publishing, snapshot_of
 
 PATH = "/v1/rbx/state"
 TIMEOUT_S = 1.0
@@ -66,10 +67,13 @@ class RemoteState:
             raise EngineError(f"{self._address}: {len(content)} bytes are no published state")
         message = np.frombuffer(content, layout.MESSAGE, 1)[0]
         header = checked_header(self._address, memoryview(content))
+        require_publishing(self._address, header)
         scalars, count = message["snapshot"], int(message["snapshot"]["requests"])
         if count < 0 or len(content) != size + count * layout.ROW_COLUMNS * 8:
             raise EngineError(f"{self._address}: {len(content)} bytes do not hold {count} requests")
         rows = np.frombuffer(content, "<i8", offset=size).reshape(count, layout.ROW_COLUMNS)
+        if not math.isfinite(message["now_s"]):
+            raise EngineError(f"{self._address}: now_s is {message['now_s']}; it must be finite")
         age_s = max(0.0, float(message["now_s"] - scalars["stamp_s"]))
         profile = InstanceProfile(limits_of(header), self._coefficients)
         snapshot = snapshot_of(self._address, profile, scalars, rows, sent_s - age_s)
