@@ -20,8 +20,14 @@ KV_USAGE = ("vllm:kv_cache_usage_perc", "vllm:gpu_cache_usage_perc")  # new name
 CACHE_CONFIG = "vllm:cache_config_info"
 WANTED = (RUNNING, WAITING, *KV_USAGE, CACHE_CONFIG)
 
-_SAMPLE = re.compile(r"([a-zA-Z_:][\w:]*)(?:\{(.*)\})?\s+(\S+)(?:\s+-?\d+)?\s*")
-_LABEL = re.compile(r'\s*([a-zA-Z_]\w*)="((?:[^"\\]|\\.)*)"\s*(?:,|$)')
+MOST_REQUESTS = 100_000  # that a count may show: a hundred times the seats of the largest instances
+_MOST_SETTING = 10**9  # of a block's tokens or a cache's blocks: terabytes at the least
+_MOST_DIGITS = 18  # of a rank by whose number engines are sorted
+_SHOWN = 80  # characters of a bad value in a message
+
+_SAMPLE = re.compile(r"([a-zA-Z_:][\w:]*)(?:\{(.*)\})?\s+(\S+)(?:\s+-?\d+)?\s*", re.ASCII)
+_LABEL = re.compile(r'\s*([a-zA-Z_]\w*)="((?:[^"\\]|\\.)*)"\s*(?:,|$)', re.ASCII)
+_DECIMAL = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
 _ESCAPES = {"\\\\": "\\", '\\"': '"', "\\n": "\n"}
 
 
@@ -84,10 +90,7 @@ def _engine(found: Mapping[tuple[str, str], _Sample], engine: str, received_s: f
     for name in (RUNNING, WAITING):
         if (name, engine) not in found:
             raise EngineError(f"/metrics has no {name} for engine {engine!r}")
-        count = _number(found[name, engine])
-        if count != int(count):
-            raise EngineError(f"/metrics: {name} is {count} for engine {engine!r}; it counts requests")
-        counts.append(int(count))
+        counts.append(_count(found[name, engine], engine))
     cache = found.get((CACHE_CONFIG, engine), found.get((CACHE_CONFIG, "")))
     blocks = _setting(cache, "num_gpu_blocks", 2)
     return EngineGauges(
@@ -107,7 +110,9 @@ def _samples(text: str) -> Iterator[_Sample]:
             continue
         match = _SAMPLE.fullmatch(line)
         if match is None:
-            raise EngineError(f"/metrics, line {number}: not a sample of Prometheus' text format: {line!r}")
+            raise EngineError(
+                f"/metrics, line {number}: not a sample of Prometheus' text format: {_shown(line)!r}"
+            )
         if match[1] in WANTED:  # others may begin alike: num_requests_waiting_by_reason
             yield _Sample(number, match[1], _labels(match[2] or "", number), match[3])
 
@@ -117,21 +122,29 @@ def _labels(text: str, number: int) -> dict[str, str]:
     while at < len(text):
         match = _LABEL.match(text, at)
         if match is None or match[1] in labels:
-            raise EngineError(f"/metrics, line {number}: labels can't be read: {{{text}}}")
+            raise EngineError(f"/metrics, line {number}: labels can't be read: {{{_shown(text)}}}")
         labels[match[1]] = re.sub(r"\\.", lambda escape: _ESCAPES.get(escape[0], escape[0]), match[2])
         at = match.end()
     return labels
 
 
+def _count(sample: _Sample, engine: str) -> int:
+    count = _number(sample)
+    if not (count <= MOST_REQUESTS and count == int(count)):
+        raise EngineError(
+            f"/metrics: {sample.name} is {count} for engine {engine!r}; it counts requests, of which no "
+            f"engine has more than {MOST_REQUESTS:,}"
+        )
+    return int(count)
+
+
 def _number(sample: _Sample) -> float:
-    try:
-        value = float(sample.value)
-    except ValueError:
-        value = math.nan
+    """A sample's value; Python's own ``float`` takes more than the text format has, such as ``1_0``."""
+    value = float(sample.value) if _DECIMAL.fullmatch(sample.value) else math.nan
     if not (math.isfinite(value) and value >= 0.0):
         raise EngineError(
-            f"/metrics, line {sample.line}: {sample.name} is {sample.value}; it must be a finite number, not "
-            "negative"
+            f"/metrics, line {sample.line}: {sample.name} is {_shown(sample.value)}; it must be a finite "
+            "number, not negative"
         )
     return value
 
@@ -141,13 +154,22 @@ def _setting(sample: _Sample | None, label: str, least: int) -> int | None:
     text = None if sample is None else sample.labels.get(label)
     if sample is None or text is None or text == "None":
         return None
-    if not (text.isascii() and text.isdigit() and int(text) >= least):
+    short = _is_whole(text) and len(text) <= len(str(_MOST_SETTING))  # int refuses thousands of digits
+    if not (short and least <= int(text) <= _MOST_SETTING):
         raise EngineError(
-            f"/metrics, line {sample.line}: {CACHE_CONFIG} has {label}={text!r}; it must be a whole "
-            f"number of at least {least}"
+            f"/metrics, line {sample.line}: {CACHE_CONFIG} has {label}={_shown(text)!r}; it must be a whole "
+            f"number of at least {least} and at most {_MOST_SETTING:,}"
         )
     return int(text)
 
 
 def _by_number(engine: str) -> tuple[int, str]:
-    return (int(engine), "") if engine.isascii() and engine.isdigit() else (-1, engine)
+    return (int(engine), "") if _is_whole(engine) and len(engine) <= _MOST_DIGITS else (-1, engine)
+
+
+def _is_whole(text: str) -> bool:
+    return text.isascii() and text.isdigit()
+
+
+def _shown(text: str) -> str:
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]} … ({len(text)} characters)"

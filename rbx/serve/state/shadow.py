@@ -22,9 +22,11 @@ from rbx.engine.state import EngineState, Floats, Ints
 from rbx.errors import EngineError
 from rbx.serve.state import twin
 from rbx.serve.state.evidence import FOREIGN, Line, Lines, OwnRequest, TypicalRequest, own_request
+from rbx.serve.state.gauges import MOST_REQUESTS
 from rbx.serve.state.source import StateFlag, StateReading
 
 _GONE = None  # the slot of a request that ends with the running step
+MOST_QUEUED_OTHERS = 10_000  # rows: their work is minutes of any instance, and each gauge costs 14 ms
 _NO_STARTS: Floats = np.zeros(0)
 _NO_STEPS: Ints = np.zeros((0, snap.N_STEP), dtype=np.int64)
 
@@ -87,7 +89,7 @@ class Shadow:
 
     @property
     def ignored(self) -> Mapping[str, int]:
-        """Events that changed nothing, and jumps of the clock, by reason."""
+        """Events that changed nothing or not all that they said, and jumps of the clock, by reason."""
         return dict(self._ignored)
 
     def dispatched(
@@ -160,10 +162,15 @@ class Shadow:
         """Counts and the used share of the KV blocks, in [0, 1], as scraped at ``at_s``.
 
         More requests than ours are shown as rows of the typical size that share the blocks which ours
-        do not hold. Where ours alone contradict the usage, the free blocks follow the gauge.
+        do not hold. Where ours alone contradict the usage, the free blocks follow the gauge. Of others
+        at most ``MOST_QUEUED_OTHERS`` are shown waiting; ``ignored`` counts the gauges that had more.
         """
-        if running < 0 or waiting < 0:
-            raise EngineError(f"running is {running} and waiting {waiting}; neither can be negative")
+        for count in (running, waiting):
+            if not (0 <= count <= MOST_REQUESTS and count == int(count)):
+                raise EngineError(
+                    f"running is {running} and waiting {waiting}; both must be whole numbers from 0 to "
+                    f"{MOST_REQUESTS:,}"
+                )
         if not 0.0 <= kv_usage <= 1.0:
             raise EngineError(f"kv_usage is {kv_usage}; it is a share in [0, 1]")
         now_s = self._time(at_s)
@@ -177,6 +184,9 @@ class Shadow:
         queued = sum(line.request != FOREIGN for line in lines.waiting)
         foreign_waiting = min(foreign, max(0, waiting - queued))
         foreign_running = min(foreign - foreign_waiting, self._profile.limits.max_num_seqs)
+        if foreign_waiting > MOST_QUEUED_OTHERS:
+            self._ignored["waiting requests of others beyond the most"] += 1
+            foreign_waiting = MOST_QUEUED_OTHERS
         held = sum(line.row[snap.BLOCKS] for line in lines.running if line.request != FOREIGN)
         beyond = round(kv_usage * self._profile.limits.kv_blocks) - held
         each = max(1, beyond // foreign_running) if foreign_running else None

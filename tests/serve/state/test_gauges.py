@@ -98,6 +98,17 @@ def test_a_page_without_any_engine_is_refused(text: str) -> None:
         (" 3.0", " +Inf", r"vllm:num_requests_running is \+Inf"),
         (" 3.0", " three", "vllm:num_requests_running is three"),
         (" 3.0", " 2.5", "vllm:num_requests_running is 2.5 for engine '0'; it counts requests"),
+        (" 3.0", " 100001", "vllm:num_requests_running is 100001.0 .* no engine has more than 100,000"),
+        (" 2.0", " 1e300", r"vllm:num_requests_waiting is 1e\+300 for engine '0'; it counts requests"),
+        (" 3.0", " 1_0", "vllm:num_requests_running is 1_0; it must be a finite number"),
+        (" 3.0", " ٣", "vllm:num_requests_running is ٣; it must be a finite number"),
+        (" 3.0", " 0x3", "vllm:num_requests_running is 0x3"),
+        (" 3.0", " 3 ٣", "line 1: not a sample"),
+        (" 3.0", " " + "9" * 5000, r"vllm:num_requests_running is 9{80} … \(5000 characters\); it must be"),
+        (" 0.25", " 0_1.0", "vllm:kv_cache_usage_perc is 0_1.0"),
+        ('"27000"', '"' + "9" * 5000 + '"', r"num_gpu_blocks='9{80} … \(5000 characters\)'; .* at most"),
+        ('"27000"', '"1000000001"', "num_gpu_blocks='1000000001'; .* at most 1,000,000,000"),
+        ('"27000"', '"٣٣"', "num_gpu_blocks='٣٣'"),
         (" 3.0", "", "line 1: not a sample of Prometheus' text format"),
         (" 0.25", " NaN", "line 4: vllm:kv_cache_usage_perc is NaN"),
         (" 0.25", " 25.0", "vllm:kv_cache_usage_perc is 25.0 for engine '0'; it is a share of 1"),
@@ -125,3 +136,10 @@ def test_a_series_that_stands_twice_is_refused() -> None:
 def test_a_scrape_needs_its_time(received_s: float) -> None:
     with pytest.raises(EngineError, match="received_s is"):
         parse_gauges(NEW, received_s)
+
+
+def test_counts_up_to_the_most_and_ranks_of_any_length_are_taken() -> None:
+    (seen,) = parse_gauges(NEW.replace(" 3.0", " 1e5").replace(" 2.0", " +.2E1"), 1.0)
+    assert (seen.running, seen.waiting) == (100_000, 2)
+    long = NEW.replace('engine="0"', f'engine="{"9" * 5000}"')
+    assert [gauges.engine for gauges in parse_gauges(NEW + long, 1.0)] == ["9" * 5000, "0"]

@@ -16,7 +16,8 @@ from rbx.errors import EngineError
 from rbx.heads.bea.prediction import Probe
 from rbx.heads.bea.ttft import predict_ttft
 from rbx.serve.state.evidence import TypicalRequest
-from rbx.serve.state.shadow import Shadow, ShadowSettings
+from rbx.serve.state.gauges import MOST_REQUESTS
+from rbx.serve.state.shadow import MOST_QUEUED_OTHERS, Shadow, ShadowSettings
 from rbx.serve.state.source import StateFlag
 from tests.engine.scenes import random_tier, random_workload, tier
 from tests.serve.state.router_view import Link, RouterView, Traffic
@@ -283,13 +284,32 @@ def test_a_time_that_is_none_is_refused(at_s: float) -> None:
     [
         (-1, 0, 0.1, "running is -1"),
         (0, -2, 0.1, "waiting -2"),
+        (0, 10**300, 0.1, "from 0 to 100,000"),
+        (100_001, 0, 0.1, "running is 100001"),
+        (2.5, 0, 0.1, "running is 2.5"),
+        (0, float("nan"), 0.1, "waiting nan"),
         (0, 0, float("nan"), "kv_usage is nan"),
         (0, 0, 1.1, "kv_usage is 1.1"),
     ],
 )
 def test_gauges_that_cannot_be_are_refused(running: int, waiting: int, kv_usage: float, words: str) -> None:
+    seen = shadow()
     with pytest.raises(EngineError, match=words):
-        shadow().gauges(running, waiting, kv_usage, 1.0)
+        seen.gauges(running, waiting, kv_usage, 1.0)
+    assert seen.newest(1.0).request_ids == ()
+
+
+def test_rows_of_others_are_bounded_and_what_is_left_out_is_counted() -> None:
+    seen = shadow()
+    seen.dispatched("a", 1.0, 100, 50)
+    seen.tokens("a", 1, 1.01)
+    seen.gauges(3, 10_000, 0.5, 1.015)
+    assert seen.ignored == {}
+    seen.gauges(3, MOST_REQUESTS, 0.5, 1.016)
+    reading = seen.newest(1.017)
+    assert Counter(reading.request_ids) == {"a": 1, "": 2 + MOST_QUEUED_OTHERS}
+    assert reading.snapshot.running == 3
+    assert seen.ignored == {"waiting requests of others beyond the most": 1}
 
 
 def test_a_negative_count_of_tokens_is_refused() -> None:
