@@ -38,6 +38,7 @@ def step_time(
     """Fit step-time models A, B and C to TRACE and measure them on held-out blocks of time."""
     import json
 
+    from rbx.cli.train_progress import shown_progress
     from rbx.engine.step_trace import read_step_trace
     from rbx.errors import UsageError
     from rbx.heads.step_time.report import pool_fragment
@@ -46,7 +47,9 @@ def step_time(
     if out is not None and out.suffix not in (".yaml", ".yml"):
         raise UsageError(f"--out {out}: name it .yaml; the report goes beside it as .report.json")
     options = FitOptions(holdout=holdout, block_s=block_s, seed=seed)
-    report = fit_step_time([read_step_trace(path) for path in traces], options)
+    steps = [read_step_trace(path) for path in traces]
+    with shown_progress() as progress:
+        report = fit_step_time(steps, options, progress)
     model = report.model(feature_set.value if feature_set else report.recommended)
     if out is not None:
         from rbx.heads.manifest import canonical

@@ -91,7 +91,9 @@ def test_the_tables_hold_every_figure(trace: str, capsys: pytest.CaptureFixture[
 
 def test_json_is_the_report_alone(trace: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert fit(trace, "--json") == 0
-    data = json.loads(capsys.readouterr().out)
+    shown = capsys.readouterr()
+    assert "fitting step times" in shown.err
+    data = json.loads(shown.out)
     assert [model["feature_set"] for model in data["models"]] == ["C", "A", "B"]
     assert data["traces"][0]["name"] == "trace.parquet"
 

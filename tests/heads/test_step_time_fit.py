@@ -110,7 +110,7 @@ def _loss(columns: np.ndarray, seconds: np.ndarray, weights: np.ndarray, fitted:
     return float(np.sum((weights * (columns @ fitted - seconds)) ** 2))
 
 
-def test_intervals_by_triangles_are_those_of_plain_resampling(tmp_path: Path) -> None:
+def test_intervals_by_sums_are_those_of_plain_resampling(tmp_path: Path) -> None:
     drawn = draw(tmp_path, step_traces.A, Scene(n=600, noise=0.1))
     steps = usable_steps([drawn.trace], block_s=1.0)
     columns, weights = steps.columns("A"), 1.0 / steps.seconds

@@ -178,6 +178,18 @@ def test_what_a_trace_can_not_tell_is_said_in_words(tmp_path: Path) -> None:
     assert model.condition_number > 1e8
 
 
+def test_there_may_be_as_many_blocks_as_steps(trace: StepTrace, report: StepTimeReport) -> None:
+    done: list[tuple[str, int, int]] = []
+    found = fit_step_time([trace], FitOptions(block_s=1e-3), lambda *report: done.append(report))
+    assert found.blocks_train + found.blocks_test > 3900  # nearly one a step
+    assert [(at, of) for _, at, of in done] == [(at, 4) for at in range(5)]
+    # Steps do not depend on each other here: how they are grouped must not matter much.
+    for item, coarse in zip(found.model("A").coefficients, report.model("A").coefficients, strict=True):
+        assert item.low < item.seconds < item.high
+        assert item.seconds == pytest.approx(coarse.seconds, rel=0.04)
+        assert item.high - item.low == pytest.approx(coarse.high - coarse.low, rel=0.4)
+
+
 def test_decode_only_traces_give_a_model_and_say_what_it_lacks(tmp_path: Path) -> None:
     table = draw(tmp_path, step_traces.A, NOISY).trace
     assert table.context is not None

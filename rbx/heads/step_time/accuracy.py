@@ -64,8 +64,10 @@ def resampled_mape(ape: Sequence[Floats], block: Ints, rng: np.random.Generator)
     _, member = np.unique(block, return_inverse=True)
     size = np.bincount(member)
     totals = np.array([np.bincount(member, errors) for errors in ape])
-    drawn = rng.integers(0, len(size), (RESAMPLES, len(size)))
-    means: Floats = totals[:, drawn].sum(axis=2) / size[drawn].sum(axis=1)
+    means = np.empty((len(ape), RESAMPLES))
+    for at in range(RESAMPLES):
+        copies = np.bincount(rng.integers(0, len(size), len(size)), minlength=len(size))
+        means[:, at] = totals @ copies / (size @ copies)
     return means
 
 

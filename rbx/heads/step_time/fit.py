@@ -15,6 +15,7 @@ from scipy.optimize import nnls
 from scipy.stats import norm
 
 from rbx.heads.step_time.design import KINDS, Steps
+from rbx.heads.step_time.least_squares import triangle
 
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -76,10 +77,13 @@ def nonnegative_fit(columns: Floats, seconds: Floats, weights: Floats) -> Floats
 
     Columns are scaled to the same length first; a column of zeros gets 0.
     """
-    weighted = columns * weights[:, None]
+    rows = np.empty((len(columns), columns.shape[1] + 1))
+    np.multiply(columns, weights[:, None], out=rows[:, :-1])
+    rows[:, -1] = (seconds - SMALLEST_STEP_S * columns[:, 0]) * weights
+    reduced = triangle(rows)
+    weighted, target = reduced[:, :-1], reduced[:, -1]
     length = np.linalg.norm(weighted, axis=0)
     length[length == 0.0] = np.inf
-    target = (seconds - SMALLEST_STEP_S * columns[:, 0]) * weights
     # Its own limit of three passes a column can be too few where columns nearly coincide.
     scaled, _ = nnls(weighted / length, target, maxiter=_NNLS_PASSES)
     coefficients: Floats = scaled / length

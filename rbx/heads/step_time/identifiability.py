@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from rbx.heads.step_time.design import TERMS
 from rbx.heads.step_time.fit import SMALLEST_STEP_S, nonnegative_fit
+from rbx.heads.step_time.least_squares import BlockSums, triangle
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -28,17 +29,13 @@ UNCERTAIN = 0.5  # half-width of the interval over the coefficient
 def coefficient_intervals(
     columns: Floats, seconds: Floats, weights: Floats, block: Ints, rng: np.random.Generator
 ) -> Floats:
-    """95 % percentile intervals (coefficients, 2) over resampled blocks, refitted each time.
-
-    Each block is reduced to the triangle of its QR decomposition, which has the same least squares.
-    """
-    weighted = np.column_stack([columns, seconds]) * weights[:, None]
-    names = np.unique(block)
-    triangles = [np.linalg.qr(weighted[block == name], mode="r") for name in names]
+    """95 % percentile intervals (coefficients, 2) over resampled blocks, refitted each time."""
+    sums = BlockSums(np.column_stack([columns, seconds]) * weights[:, None], block)
     fits = []
     for _ in range(RESAMPLES):
-        drawn = np.concatenate([triangles[i] for i in rng.integers(0, len(names), len(names))])
-        fits.append(nonnegative_fit(drawn[:, :-1], drawn[:, -1], np.ones(len(drawn))))
+        drawn = rng.integers(0, sums.blocks, sums.blocks)
+        rows = sums.of(np.bincount(drawn, minlength=sums.blocks).astype(np.float64))
+        fits.append(nonnegative_fit(rows[:, :-1], rows[:, -1], np.ones(len(rows))))
     interval: Floats = np.percentile(np.array(fits), [2.5, 97.5], axis=0).T
     return interval
 
@@ -48,7 +45,7 @@ def collinear_groups(columns: Floats, weights: Floats) -> tuple[float, list[tupl
 
     A group is (condition index, coefficients by position), the worst first.
     """
-    weighted = columns * weights[:, None]
+    weighted = triangle(columns * weights[:, None])
     length = np.linalg.norm(weighted, axis=0)
     present = np.flatnonzero(length > 0)
     _, singular, directions = np.linalg.svd(weighted[:, present] / length[present], full_matrices=False)

@@ -15,6 +15,7 @@ from rbx.config.base import digest
 from rbx.engine.step_trace import StepTrace
 from rbx.errors import DatasetError, UsageError
 from rbx.grid.files import sha256_of
+from rbx.heads.progress import Progress, silent
 from rbx.heads.step_time.accuracy import Accuracy, measure, resampled_mape, simplest_as_good
 from rbx.heads.step_time.design import COEFFICIENTS, KINDS, Steps, usable_steps
 from rbx.heads.step_time.fit import StallRule, nonnegative_fit, relative_weights
@@ -29,6 +30,7 @@ GOOD_STEPS = 2_000
 MIN_BLOCKS = 4
 MIN_BLOCK_S = 1e-3
 _MIN_KIND = 30
+_STAGE = "fitting step times"
 _MUCH_STALLED = 0.01  # of the whole time
 
 
@@ -55,8 +57,10 @@ class FitOptions:
             raise UsageError(f"seed is {self.seed}; it must not be negative")
 
 
-def fit_step_time(traces: Sequence[StepTrace], options: FitOptions) -> StepTimeReport:
-    """Fit models A, B and C (C alone where the traces lack context sums).
+def fit_step_time(
+    traces: Sequence[StepTrace], options: FitOptions, progress: Progress = silent
+) -> StepTimeReport:
+    """Fit models A, B and C (C alone where the traces lack context sums), reporting to ``progress``.
 
     Raises ``DatasetError`` for too few steps or blocks, or traces of two kinds.
     """
@@ -64,11 +68,17 @@ def fit_step_time(traces: Sequence[StepTrace], options: FitOptions) -> StepTimeR
     steps = usable_steps(traces, options.block_s)
     held_out = held_out_steps(traces, steps, options)
     train, test = steps.at(~held_out), steps.at(held_out)
+    stages = 1 + len(steps.feature_sets)
+    progress(_STAGE, 0, stages)
     rule = StallRule.of(train)
-    fitted = [_fit(name, train, rule, options) for name in steps.feature_sets]
+    fitted = []
+    for done, name in enumerate(steps.feature_sets, start=1):
+        progress(_STAGE, done, stages)
+        fitted.append(_fit(name, train, rule, options))
     predicted = [test.columns(fit.feature_set) @ fit.seconds for fit in fitted]
     ape = [np.abs(seconds / test.seconds - 1.0) for seconds in predicted]
     resampled = resampled_mape(ape, test.block, np.random.default_rng([options.seed, 1]))
+    progress(_STAGE, stages, stages)
     stalls, stalled = _stalls(steps, rule), rule.stalled(test)
     models = tuple(
         fit.measured(
