@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from rbx.heads.step_time.report import ModelFit, StepTimeReport
+    from rbx.heads.step_time.report import StepTimeReport
 
 
 class FeatureSet(str, Enum):
@@ -50,23 +50,28 @@ def step_time(
     steps = [read_step_trace(path) for path in traces]
     with shown_progress() as progress:
         report = fit_step_time(steps, options, progress)
-    model = report.model(feature_set.value if feature_set else report.recommended)
+    chosen = feature_set.value if feature_set else report.recommended
+    report.model(chosen)  # refused here if it was not fitted
+    if as_json:
+        print(json.dumps(report.as_json(), allow_nan=False))
+    else:
+        _show(report)
+    block = pool_fragment(report, chosen)
     if out is not None:
         from rbx.heads.manifest import canonical
 
         out.parent.mkdir(parents=True, exist_ok=True)
         out.with_suffix(".report.json").write_bytes(canonical(report.as_json()))
-        out.write_text(pool_fragment(model), encoding="utf-8")
-    if as_json:
-        print(json.dumps(report.as_json(), allow_nan=False))
-    else:
-        _show(report, model, out)
+        out.write_text(block, encoding="utf-8")
+    if not as_json:
+        print(block, end="")
+        if out is not None:
+            print(f"\nwritten to {out} and {out.with_suffix('.report.json')}")
 
 
-def _show(report: StepTimeReport, model: ModelFit, out: Path | None) -> None:
+def _show(report: StepTimeReport) -> None:
     from rich.console import Console
 
-    from rbx.heads.step_time.report import pool_fragment
     from rbx.heads.step_time.tables import step_time_tables
 
     console = Console()
@@ -78,6 +83,3 @@ def _show(report: StepTimeReport, model: ModelFit, out: Path | None) -> None:
     for note in report.notes:
         console.print(f"note: {note}", markup=False)
     console.print(f"recommended: model {report.recommended}\n", markup=False)
-    print(pool_fragment(model), end="")
-    if out is not None:
-        console.print(f"\nwritten to {out} and {out.with_suffix('.report.json')}", markup=False)

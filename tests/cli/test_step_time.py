@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 import yaml
+from numpy.typing import ArrayLike
 
 from rbx.cli.main import run
 from rbx.config.pool import load_pool
+from rbx.engine.step_trace import write_step_trace
 from tests.heads import step_traces
 from tests.heads.step_traces import Scene, draw
 
@@ -117,3 +120,53 @@ def test_faults_are_one_line_and_nothing_is_written(
         assert said in capsys.readouterr().err
     assert not out.exists()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["bare.parquet", "trace.parquet"]
+
+
+def poor_trace(folder: Path, prefill: int, decodes: int, vary: bool, sums: bool) -> str:
+    """1,000 steps of a trace with only one kind of step, all alike unless they ``vary``."""
+    rng = np.random.default_rng(0)
+    size = rng.integers(1, 40, 1000) if vary else np.ones(1000, dtype=np.int64)
+    took_s = (8e-3 + 1e-5 * size * (prefill + decodes)) * rng.lognormal(0.0, 0.03, 1000)
+    end_s = np.cumsum(took_s)
+    columns: dict[str, ArrayLike | None] = {
+        "start_s": np.concatenate([[0.0], end_s[:-1]]),
+        "end_s": end_s,
+        "decodes": size * decodes,
+        "prefill_tokens": size * prefill,
+    }
+    if sums:
+        columns["decode_context_tokens"] = size * decodes * 100
+        columns["prefill_chunk_squared_tokens"] = (size * prefill) ** 2
+        columns["prefill_cross_tokens"] = 0 * size
+    path = folder / "poor.parquet"
+    write_step_trace(path, columns, {})
+    return str(path)
+
+
+@pytest.mark.parametrize("sums", [True, False])
+@pytest.mark.parametrize(
+    ("prefill", "decodes", "vary", "said"),
+    [
+        (0, 1, True, "no fitted step has prompt tokens"),
+        (16, 0, True, "no fitted step has decodes"),
+        (16, 4, False, "all fitted steps have the same numbers"),
+        (0, 4, False, "no fitted step has prompt tokens"),
+    ],
+)
+def test_no_block_comes_of_a_trace_that_lacks_a_load(
+    prefill: int, decodes: int, vary: bool, said: str, sums: bool,
+    tmp_path: Path, capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    trace = poor_trace(tmp_path, prefill, decodes, vary, sums)
+    out = tmp_path / "fits" / "tier.yaml"
+    for asked in ([], ["--out", str(out)], ["--out", str(out), "--feature-set", "C"]):
+        assert run(["train", "step-time", trace, "--block-s", "0.5", *asked]) == 1
+        shown = capsys.readouterr()
+        assert said in shown.err
+        assert "poor.parquet: no step_time block" in shown.err
+        assert "rbx pool observe --drive" in shown.err
+        assert "recommended: model" in shown.out
+        assert "step_time:" not in shown.out
+    assert run(["train", "step-time", trace, "--block-s", "0.5", "--json"]) == 1
+    assert said in json.loads(capsys.readouterr().out)["missing"][0]
+    assert not out.parent.exists()

@@ -76,3 +76,10 @@ def test_columns_without_a_difference_are_no_fault(constant: float) -> None:
     reduced = BlockSums(rows, np.arange(50) // 10).of(np.ones(5))
     fitted = nonnegative_fit(reduced[:, :-1], reduced[:, -1], np.ones(len(reduced)))
     assert fitted[0] + constant * fitted[1] == pytest.approx(0.25)
+
+
+def test_fewer_rows_than_columns_are_a_problem_too() -> None:
+    rows = rows_of(2, np.random.default_rng(3))
+    reduced = BlockSums(rows, np.arange(2)).of(np.array([1.0, 3.0]))
+    plain = rows[[0, 1, 1, 1]]
+    np.testing.assert_allclose(reduced.T @ reduced, plain.T @ plain, rtol=1e-9)

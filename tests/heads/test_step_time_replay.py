@@ -95,7 +95,7 @@ def test_a_fitted_tier_serves_as_the_observed_one(
     assert fit.mape == pytest.approx(NOISE * np.sqrt(2 / np.pi), rel=0.06)
     assert fit.on("mixed").n > 100
     assert report.model(report.recommended).mape < 1.03 * fit.mape
-    block = yaml.safe_load(pool_fragment(fit))
+    block = yaml.safe_load(pool_fragment(report, feature_set))
     fitted = parse(Tier, {**server.model_dump(), **block}, where="the fitted tier")
     priced_s = InstanceProfile.of(fitted).coefficients_row
     true_s = InstanceProfile.of(server).coefficients_row

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+import io
 import json
+import re
 import statistics
 from pathlib import Path
 
 import numpy as np
 import pytest
+from rich.console import Console
 
 from rbx.engine.step_trace import StepTrace, read_step_trace
 from rbx.errors import DatasetError, UsageError
@@ -178,6 +181,25 @@ def test_what_a_trace_can_not_tell_is_said_in_words(tmp_path: Path) -> None:
     assert model.condition_number > 1e8
 
 
+def test_a_coefficient_held_at_zero_is_told_from_a_measured_one(tmp_path: Path) -> None:
+    # Longer chunks cost less a token: the best squared term is below 0, where no price may be.
+    concave = (*step_traces.B[:4], -3e-9, step_traces.B[5])
+    found = fit_step_time([draw(tmp_path, concave, NOISY).trace], OPTIONS)
+    held = {item.name: item.measured for item in found.model("B").coefficients}
+    assert held.pop("chunk_s_per_squared_token") is False
+    assert all(held.values())
+    said = [text for text in found.model("B").unidentified if "chunk_s_per_squared_token" in text]
+    assert len(said) == 1
+    assert "is held at 0, not measured" in said[0]
+    assert "squared chunk lengths" in said[0]
+    console = Console(width=80, file=io.StringIO())
+    for table in step_time_tables(found):
+        console.print(table)
+    assert isinstance(console.file, io.StringIO)
+    assert re.search(r"chunk_s_per_squared_token +0 +not measured", console.file.getvalue())
+    assert "0 to 0" not in console.file.getvalue()
+
+
 def test_there_may_be_as_many_blocks_as_steps(trace: StepTrace, report: StepTimeReport) -> None:
     done: list[tuple[str, int, int]] = []
     found = fit_step_time([trace], FitOptions(block_s=1e-3), lambda *report: done.append(report))
@@ -208,6 +230,7 @@ def test_decode_only_traces_give_a_model_and_say_what_it_lacks(tmp_path: Path) -
         f"0 held-out steps are {kind}: too few to judge any model on them" for kind in KINDS[1:]
     }
     json.dumps(found.as_json(), allow_nan=False)
+    assert found.missing == ("no fitted step has prompt tokens, which would then cost nothing",)
 
 
 def test_several_traces_are_fitted_together_and_never_share_a_block(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rbx.heads.step_time.design import KINDS, Steps
+from rbx.heads.step_time.least_squares import product
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -63,11 +64,11 @@ def resampled_mape(ape: Sequence[Floats], block: Ints, rng: np.random.Generator)
     """MAPE of each model (models, resamples) on the same resampled blocks; ``ape`` is per step."""
     _, member = np.unique(block, return_inverse=True)
     size = np.bincount(member)
-    totals = np.array([np.bincount(member, errors) for errors in ape])
+    totals = np.array([np.bincount(member, errors) for errors in ape], dtype=np.float64)
     means = np.empty((len(ape), RESAMPLES))
     for at in range(RESAMPLES):
-        copies = np.bincount(rng.integers(0, len(size), len(size)), minlength=len(size))
-        means[:, at] = totals @ copies / (size @ copies)
+        copies = np.bincount(rng.integers(0, len(size), len(size)), minlength=len(size)).astype(np.float64)
+        means[:, at] = product(totals, copies) / np.sum(size * copies)
     return means
 
 

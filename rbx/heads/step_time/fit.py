@@ -15,7 +15,7 @@ from scipy.optimize import nnls
 from scipy.stats import norm
 
 from rbx.heads.step_time.design import KINDS, Steps
-from rbx.heads.step_time.least_squares import triangle
+from rbx.heads.step_time.least_squares import product, triangle
 
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -97,7 +97,7 @@ def robust_fit(columns: Floats, seconds: Floats) -> Floats:
     expected, trust = seconds, np.ones(len(seconds))
     coefficients = nonnegative_fit(columns, seconds, 1.0 / expected)
     for _ in range(_PASSES):
-        before, expected = expected, columns @ coefficients
+        before, expected = expected, product(columns, coefficients)
         if np.max(np.abs(expected / before - 1.0)) < 1e-9:
             break
         residual = np.abs(seconds / expected - 1.0)

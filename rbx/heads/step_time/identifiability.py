@@ -77,6 +77,14 @@ def unidentified(
         for name, missing in zip(names, absent, strict=True)
         if missing
     ]
+    said += [
+        f"{name} is held at 0, not measured: the steps alone would make it negative, which no cost of "
+        f"{TERMS[name]} can be"
+        for name, bound in zip(
+            names, (coefficients == 0.0) & (interval == 0.0).all(axis=1) & ~absent, strict=True
+        )
+        if bound
+    ]
     explained: set[int] = set()
     for index, group in groups:
         if index < _SINGULAR and not unsure[list(group)].any():

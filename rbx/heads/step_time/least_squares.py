@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -29,6 +32,16 @@ def _triangles(rows: Floats) -> Floats:
     return np.asarray(np.linalg.qr(rows, mode="r"))
 
 
+def product(matrix: Floats, vector: Floats) -> Floats:
+    """``matrix`` (n, p) times ``vector`` (p,) in this thread.
+
+    ``@`` shares such products out among threads, which on busy cores wait for each other for longer than
+    the product takes.
+    """
+    values: Floats = np.einsum("np,p->n", matrix, vector)
+    return values
+
+
 class BlockSums:
     """Least-squares problems of blocks of rows, quickly added up for any number of copies of each.
 
@@ -42,24 +55,25 @@ class BlockSums:
         self.blocks = int(member.max()) + 1
         length = np.linalg.norm(rows, axis=0)
         length[length == 0.0] = 1.0
-        _, singular, directions = np.linalg.svd(triangle(rows / length))
+        _, singular, directions = np.linalg.svd(triangle(rows / length), full_matrices=False)
         spans = singular > singular[0] * np.finfo(np.float64).eps
         self._back = singular[spans, None] * directions[spans] * length
         basis = rows / length @ (directions[spans].T / singular[spans])
         self._upper = np.triu_indices(basis.shape[1])
         pairs = zip(*self._upper, strict=True)
-        self._products = np.stack(
-            [np.bincount(member, basis[:, i] * basis[:, j], self.blocks) for i, j in pairs]
-        )
-        self._present = np.stack([np.bincount(member, column != 0.0, self.blocks) for column in rows.T])
+        self._products = self._by_block(member, [basis[:, i] * basis[:, j] for i, j in pairs])
+        self._present = self._by_block(member, [column != 0.0 for column in rows.T])
+
+    def _by_block(self, member: Ints, columns: Sequence[NDArray[Any]]) -> Floats:
+        return np.array([np.bincount(member, column, self.blocks) for column in columns], dtype=np.float64)
 
     def of(self, copies: Floats) -> Floats:
         """A few rows (≤ p, p) with the least squares of ``copies`` (blocks,) of each block."""
         products = np.zeros((len(self._back), len(self._back)))
-        products[self._upper] = self._products @ copies
+        products[self._upper] = product(self._products, copies)
         products.T[self._upper] = products[self._upper]
         size, axes = np.linalg.eigh(products)
         rows: Floats = np.sqrt(np.maximum(size, 0.0))[:, None] * axes.T @ self._back
         # What is absent from the blocks drawn must be so exactly.
-        rows[:, self._present @ copies == 0.0] = 0.0
+        rows[:, product(self._present, copies) == 0.0] = 0.0
         return rows

@@ -7,7 +7,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from rbx.errors import UsageError
+from rbx.errors import DatasetError, UsageError
 from rbx.heads.manifest import canonical
 from rbx.heads.step_time.accuracy import Accuracy
 
@@ -29,6 +29,11 @@ class Coefficient:
     seconds: float
     low: float
     high: float
+
+    @property
+    def measured(self) -> bool:
+        """False for a 0 that no resample doubts: its term never occurs, or it is held from being negative."""
+        return not self.seconds == self.low == self.high == 0.0
 
 
 FEWEST_BLOCKS = 5  # held out, for an interval over them
@@ -80,7 +85,10 @@ class Stalls:
 
 @dataclass(frozen=True)
 class StepTimeReport:
-    """The fits of all models that the trace allows; ``recommended`` names one of them."""
+    """The fits of all models that the trace allows; ``recommended`` names one of them.
+
+    ``missing`` says which loads no fitted step has, without which no model can price a server.
+    """
 
     traces: tuple[TraceFile, ...]
     holdout: float
@@ -94,6 +102,7 @@ class StepTimeReport:
     stalls: Stalls
     models: tuple[ModelFit, ...]
     recommended: str
+    missing: tuple[str, ...]
     notes: tuple[str, ...]
 
     def model(self, feature_set: str) -> ModelFit:
@@ -112,8 +121,19 @@ class StepTimeReport:
         return data
 
 
-def pool_fragment(model: ModelFit) -> str:
-    """The ``step_time:`` block of a tier, as YAML."""
+def pool_fragment(report: StepTimeReport, feature_set: str) -> str:
+    """The ``step_time:`` block of a tier, as YAML.
+
+    Raises ``DatasetError`` where the steps lack a load that every model prices, and ``UsageError`` for a
+    model that was not fitted.
+    """
+    model = report.model(feature_set)
+    if report.missing:
+        raise DatasetError(
+            f"{', '.join(trace.name for trace in report.traces)}: no step_time block: "
+            f"{'; '.join(report.missing)}. Record prompts and answers of many lengths, few and many at once; "
+            "rbx pool observe --drive sends such a load"
+        )
     lines = ["step_time:", f"  feature_set: {model.feature_set}"]
     lines += [f"  {item.name}: {item.seconds:.9g}" for item in model.coefficients]
     lines.append(f'  source: "{model.fit_id}"')

@@ -102,6 +102,7 @@ def fit_step_time(
         stalls=stalls,
         models=models,
         recommended=chosen.feature_set,
+        missing=_missing(train.at(~rule.stalled(train))),
         notes=_notes(train, test, stalls, models, chosen),
     )
 
@@ -230,6 +231,19 @@ def _notes(
     for model in models:
         notes += _better_on(model, chosen)
     return tuple(notes)
+
+
+def _missing(fitted: Steps) -> tuple[str, ...]:
+    """Loads without which a fit is no price: coefficients of theirs would be 0, and their steps free."""
+    absent = [
+        f"no fitted step has {what}, which would then cost nothing"
+        for what, column in (("prompt tokens", fitted.prefill_tokens), ("decodes", fitted.decodes))
+        if not column.any()
+    ]
+    loads = fitted.columns("C")
+    if (loads == loads[0]).all():
+        absent.append("all fitted steps have the same numbers of prompt tokens and decodes")
+    return tuple(absent)
 
 
 def _seen(train: Steps) -> str:

@@ -72,7 +72,7 @@ def _coefficients(report: StepTimeReport) -> Table:
                 model.feature_set if at == 0 else "",
                 item.name,
                 f"{item.seconds:.4g}",
-                f"{item.low:.3g} to {item.high:.3g}",
+                f"{item.low:.3g} to {item.high:.3g}" if item.measured else "not measured",
             )
         condition = f"condition number {model.condition_number:.0f}"
         table.add_row("", condition, "", "", end_section=True)
