@@ -216,7 +216,8 @@ def _table(path: Path) -> pa.Table:
                 null_values=["", "null"],
             )
             return pa_csv.read_csv(path, convert_options=text)
-    except (pa.ArrowException, OSError) as error:
+    # Names and notes of a damaged Parquet file come as text that is none.
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise DatasetError(f"{path}: can't be read as a step trace: {error}") from None
     raise DatasetError(f"{path}: unknown kind of file; a step trace is .parquet, .csv or .csv.gz")
 

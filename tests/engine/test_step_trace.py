@@ -212,8 +212,37 @@ def test_a_column_given_twice_is_refused_by_name(name: str, kind: str, tmp_path:
     assert len(read_step_trace(tmp_path / "other.parquet")) == 4
 
 
+@settings(max_examples=300, deadline=None)
+@given(data=st.data())
+def test_a_damaged_file_is_refused_or_read(
+    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
+    folder = tmp_path_factory.mktemp("damaged")
+    name = data.draw(st.sampled_from(["trace.parquet", "trace.csv", "trace.csv.gz"]))
+    path = (written if name.endswith("parquet") else as_csv)(folder / name, columns())
+    content = bytearray(path.read_bytes())
+    at = st.integers(0, len(content) - 1)
+    for place, byte in data.draw(
+        st.lists(st.tuples(at, st.sampled_from([0, 34, 44, 254, 255])), min_size=1, max_size=6)
+    ):
+        content[place] = byte
+    path.write_bytes(content)
+    refusal = ""
+    try:
+        steps = len(read_step_trace(path))
+    except DatasetError as error:
+        refusal, steps = str(error), 0
+    assert steps >= 1 or str(path) in refusal
+
+
 def test_text_that_is_not_utf8_is_refused(tmp_path: Path) -> None:
     raw = pa.array([b"1", b"\xff\xfe", b"3", b"2"], pa.binary())
+    named = pa.table({**columns(), "note": [b"1", b"2", b"3", b"4"]})
+    pq.write_table(named, tmp_path / "named.parquet", store_schema=False)
+    damaged = (tmp_path / "named.parquet").read_bytes().replace(b"note", b"\xff\xfete")
+    (tmp_path / "named.parquet").write_bytes(damaged)
+    with pytest.raises(DatasetError, match=r"named\.parquet: .*utf-8"):
+        read_step_trace(tmp_path / "named.parquet")
     text = pa.StringArray.from_buffers(4, *raw.buffers()[1:])
     path = tmp_path / "trace.parquet"
     pq.write_table(pa.table({**columns(), "decodes": text}), path)
