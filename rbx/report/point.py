@@ -95,12 +95,13 @@ def to_points(cells: Iterable[Cell]) -> list[Point]:
 def baseline_label(points: list[Point], asked: str | None) -> str:
     """The label that differences are taken against.
 
-    Without ``asked``: passthrough with the shortest queue where the sweep has it, else its first
-    policy. Raises ``UsageError`` naming the labels there are.
+    Without ``asked``: passthrough with the shortest queue where the sweep has it, batched or else on
+    arrival, else its first policy. Raises ``UsageError`` naming the labels there are.
     """
     labels = list(dict.fromkeys(point.label for point in points))
     if asked is not None:
         if asked not in labels:
             raise UsageError(f"--baseline {asked!r}: no such policy; there are: {', '.join(labels)}")
         return asked
-    return DEFAULT_BASELINE if DEFAULT_BASELINE in labels else labels[0]
+    usual = (DEFAULT_BASELINE, f"{DEFAULT_BASELINE} unbatched")
+    return next((label for label in usual if label in labels), labels[0])

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from rbx.config.policy import RoutedPolicy
 from rbx.errors import UsageError
 from rbx.report.analysis import Analysis, RateResult, analyse
 from rbx.report.load import read_sweep
@@ -73,6 +74,13 @@ def test_without_passthrough_the_first_policy_is_the_baseline(tmp_path: Path) ->
     shape = SweepShape(policies=POLICIES[:2], rates_per_s=(6.0,), n_prompts=20, n_requests=20)
     found = analyse(read_sweep(write_sweep(tmp_path / "s", shape)), baseline=None, resampling=QUICK)
     assert found.baseline_label == POLICIES[0].label
+
+
+def test_the_shortest_queue_on_arrival_stands_in_for_the_batched_one(tmp_path: Path) -> None:
+    on_arrival = RoutedPolicy(router="passthrough", dispatch="shortest-queue", batched=False)
+    shape = SweepShape(policies=(POLICIES[0], on_arrival), rates_per_s=(6.0,), n_prompts=20, n_requests=20)
+    found = analyse(read_sweep(write_sweep(tmp_path / "s", shape)), baseline=None, resampling=QUICK)
+    assert found.baseline_label == on_arrival.label
 
 
 def test_different_seeds_are_not_paired(tmp_path: Path) -> None:
