@@ -176,11 +176,16 @@ def parse(model: type[M], data: dict[str, Any], *, where: str) -> M:
         # pydantic counts a list's valid items only: one faulty item makes it "too short" as well.
         inner = {fault["loc"][:-1][:depth] for fault in faults for depth in range(len(fault["loc"]))}
         lines = [
-            f"  {'.'.join(str(part) for part in fault['loc']) or '(top)'}: {fault['msg']}"
+            f"  {'.'.join(str(part) for part in fault['loc']) or '(top)'}: {_plain(fault['msg'])}"
             for fault in faults
             if not (fault["type"] == "too_short" and fault["loc"] in inner)
         ]
         raise ConfigError(f"{where}: {len(lines)} fault(s)\n" + "\n".join(lines)) from None
+
+
+def _plain(message: str) -> str:
+    """A fault in the words of a YAML file, which has lists and no tuples."""
+    return message.replace("should be a valid tuple", "should be a list, in brackets even if it holds one value")
 
 
 def _source_of(key: str, from_file: set[str], set_keys: list[str]) -> str:

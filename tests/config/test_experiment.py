@@ -50,6 +50,7 @@ def test_a_minimal_experiment_gets_documented_defaults(tmp_path: Path) -> None:
         ({"slo": {"ttft_target": {"jitter": 1.0}}}, "jitter"),
         ({"slo": {"cost_weight_per_usd": 1e308}}, "cost_weight_per_usd"),
         ({"sources": ["a", "a"]}, "given twice"),
+        ({"seeds": 3}, "workload.seeds: Input should be a list, in brackets"),
         ({"rates_per_s": [0]}, "rates_per_s.0"),
         ({"rates_per_s": [float("nan")]}, "rates_per_s.0"),
         ({"rates_per_s": [6, 6]}, "given twice"),
