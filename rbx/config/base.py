@@ -185,7 +185,7 @@ def parse(model: type[M], data: dict[str, Any], *, where: str) -> M:
 
 def _plain(message: str) -> str:
     """A fault in the words of a YAML file, which has lists and no tuples."""
-    return message.replace("should be a valid tuple", "should be a list, in brackets even if it holds one value")
+    return message.replace("should be a valid tuple", "should be a list, in brackets even for one value")
 
 
 def _source_of(key: str, from_file: set[str], set_keys: list[str]) -> str:

@@ -54,7 +54,7 @@ def test_lists_multiply_and_labels_tell_every_combination_apart() -> None:
         ({"ttft": ["xgboost"]}, "'bea', 'prefill-throughput', 'lps' or 'lps-engine'"),
         ({"ttft": []}, "at least 1 item"),
         ({"safety_s": [-0.1]}, "greater than or equal to 0"),
-        ({"throughput_scale": [0.0]}, "greater than 0"),
+        ({"throughput_scale": [0.0]}, "greater than or equal to 0.001"),
         ({"cost_weight_per_usd": float("nan")}, "finite"),
     ],
 )
