@@ -13,7 +13,7 @@ from rbx.engine.instance_profile import InstanceProfile
 from rbx.engine.instance_snapshot import InstanceSnapshot
 from rbx.engine.simulator import EngineSim
 from rbx.engine.snapshot_export import export_snapshot
-from rbx.errors import BundleError
+from rbx.errors import BundleError, EngineError
 from rbx.heads.bea.lengths import LengthRule, total_tokens
 from rbx.heads.bea.prediction import Probe, TtftFlag
 from rbx.heads.bea.survival import MIN_SURVIVORS, SurvivalTable
@@ -105,7 +105,10 @@ def test_a_few_requests_make_no_table() -> None:
 def test_a_table_of_impossible_requests_is_refused(columns: tuple[Any, ...], words: str) -> None:
     with pytest.raises(BundleError, match=words):
         SurvivalTable.fit(*columns)
-    with pytest.raises(BundleError, match="reserve_tokens is -1"):
+
+
+def test_a_negative_reserve_is_refused() -> None:
+    with pytest.raises(EngineError, match="reserve_tokens is -1"):
         LengthRule(reserve_tokens=-1)
 
 
