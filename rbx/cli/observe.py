@@ -141,6 +141,7 @@ def _load(
 def _watch(recording: Recording, load: CalibrationLoad | None, duration_s: float) -> bool:
     """Observe with a line of progress on stderr; True if it was stopped early."""
     import asyncio
+    import signal
 
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
@@ -154,10 +155,14 @@ def _watch(recording: Recording, load: CalibrationLoad | None, duration_s: float
         def show(moment: Moment) -> None:
             bars.update(task, completed=duration_s - moment.left_s, description=_line(moment))
 
+        # A shell starts background jobs with the signal ignored; whoever then sends it means this command.
+        before = signal.signal(signal.SIGINT, signal.default_int_handler)
         try:
             asyncio.run(observing(recording, load, duration_s, show))
         except KeyboardInterrupt:
             return True
+        finally:
+            signal.signal(signal.SIGINT, before)
     return False
 
 

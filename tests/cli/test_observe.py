@@ -56,7 +56,12 @@ def test_a_driven_observation_writes_a_trace(tmp_path: Path, capsys: pytest.Capt
     assert "requests" in shown.err
 
 
-def test_ctrl_c_keeps_what_there_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("background", [False, True])
+def test_ctrl_c_keeps_what_there_is(
+    background: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str], request: pytest.FixtureRequest
+) -> None:
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN if background else signal.default_int_handler)
+    request.addfinalizer(lambda: signal.signal(signal.SIGINT, before))
     out = tmp_path / "t.parquet"
     file = state_file(tmp_path / "states", ring_capacity=4096)
     with fake_server() as fake, steps_running(file):
