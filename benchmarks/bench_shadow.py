@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -143,15 +144,15 @@ def cost_rows(running: int, waiting: int) -> list[dict[str, object]]:
 
     for total in range(2, BURSTS + 2):
         now_s += 0.02
-        costs["token"].append(microseconds(lambda: burst(total, now_s), running))  # noqa: B023
-        costs["snapshot"].append(microseconds(lambda: shadow.newest(now_s + 1e-3), 1))  # noqa: B023
+        costs["token"].append(microseconds(partial(burst, total, now_s), running))
+        costs["snapshot"].append(microseconds(partial(shadow.newest, now_s + 1e-3), 1))
     used = 1.0 - shadow.snapshot(now_s).free_blocks / tier.limits.kv_blocks
     for _ in range(REPEATS):
         costs["gauges"].append(microseconds(lambda: shadow.gauges(running, waiting, used, now_s), 1))
     turns = min(running, REPEATS)
     costs["ends"].append(microseconds(lambda: turn_over(now_s), 2 * turns))
     for k in range(turns):
-        costs["given up"].append(microseconds(lambda: shadow.cancelled(f"next {k}", now_s), 1))  # noqa: B023
+        costs["given up"].append(microseconds(partial(shadow.cancelled, f"next {k}", now_s), 1))
     words = {
         "token": "one token",
         "snapshot": "one snapshot",

@@ -93,7 +93,8 @@ def bear(
         feasible = [i for i in among if ttft[i] + safety_s <= target_s[k]]
         mode = "policy"
         if rule == "soft":
-            best = largest(among, lambda i, t=ttft, u=utility: u[i] - delta * t[i], servers)  # type: ignore[misc]
+            net = {i: utility[i] - delta * ttft[i] for i in among}
+            best = largest(among, net.__getitem__, servers)
         elif feasible:
             best = largest(feasible, utility.__getitem__, servers)
         elif fallback == "shed":
@@ -101,7 +102,8 @@ def bear(
             continue
         else:
             mode, sign = "fallback", 1.0 if fallback == "sacrifice" else -1.0
-            best = largest(among, lambda i, t=ttft, s=sign: s * t[i], servers)  # type: ignore[misc]
+            hopeless = {i: sign * ttft[i] for i in among}
+            best = largest(among, hopeless.__getitem__, servers)
         server = servers[best]
         choices.append(
             Choice(best, mode, len(feasible), ttft[best], cap_of(ask, server), length_of(ask, server))

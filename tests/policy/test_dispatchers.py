@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 from numpy.random import Generator
 
 from rbx.config.dispatch import EwmaLatency, LeastWork, LmDeploy, PowerOfD
+from rbx.policy.ask import asks as priced
 from rbx.policy.base import Ints
 from rbx.policy.dispatchers.ewma_latency import PastTtft
 from rbx.policy.dispatchers.instance_score import InstanceScore
@@ -37,6 +39,11 @@ from tests.policy.scenes import (
 )
 
 SEEDS = st.integers(0, 2**31)
+
+
+def by_instance(values: dict[int, float]) -> Callable[[Ask, int], float]:
+    """A score that is the same for every request."""
+    return lambda _, i: values[i]
 
 
 def place(
@@ -188,11 +195,12 @@ def test_ewma_latency_follows_the_average_of_what_came_back(seed: int, weight: f
         score.learn(served(heard, ttft))
         for i, value in zip(heard, ttft, strict=True):
             average[i] = (1 - weight) * average[i] + weight * value if i in average else value
-        told = score.score(None, None, None)  # type: ignore[arg-type]
+        one = next(priced(np.arange(1), table_of(asks), view_of(servers, 1), shape_of(servers)))
+        told = score.score(one, np.ones(len(servers), dtype=np.bool_), state_of(servers))
         assert [told[i] for i in average] == pytest.approx(list(average.values()))
         got = place(score, asks, servers)
         lowest = {i: float(told[i]) for i in range(len(servers))}
-        expected = place_plainly(asks, copy.deepcopy(servers), lambda _, i, v=lowest: v[i])  # type: ignore[misc]
+        expected = place_plainly(asks, copy.deepcopy(servers), by_instance(lowest))
         assert got.tolist() == expected
         untried = [i for i in range(len(servers)) if i not in average]
         assert all(lowest[i] == -math.inf for i in untried)

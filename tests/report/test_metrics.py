@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,10 +15,10 @@ from rbx.report.point import to_points
 from tests.report.sweeps import POLICIES, SweepShape, write_sweep
 
 
-def _rows(sweep: Sweep, cell_id: str) -> list[dict[str, object]]:
+def _rows(sweep: Sweep, cell_id: str) -> list[dict[str, Any]]:
     import pyarrow.parquet as pq
 
-    rows: list[dict[str, object]] = pq.read_table(sweep.folder / "cells" / f"{cell_id}.parquet").to_pylist()
+    rows: list[dict[str, Any]] = pq.read_table(sweep.folder / "cells" / f"{cell_id}.parquet").to_pylist()
     return rows
 
 
@@ -30,34 +31,34 @@ def test_every_figure_of_a_cell_follows_from_its_rows(sweep: Sweep) -> None:
     assert m.counts.error == len(rows) - len(ok)
     scores = [row["quality"] for row in ok if row["quality"] is not None]
     assert 0 < len(scores) < len(ok)
-    assert m.quality_mean == pytest.approx(np.mean(scores))  # type: ignore[arg-type]
+    assert m.quality_mean == pytest.approx(np.mean(scores))
     assert m.coverage == pytest.approx(len(scores) / len(ok))
     failed = len(rows) - len(ok)
-    assert m.utility_mean == pytest.approx(sum(scores) / (len(scores) + failed))  # type: ignore[arg-type]
-    e2e = [row["done_s"] - row["scheduled_s"] for row in ok]  # type: ignore[operator]
+    assert m.utility_mean == pytest.approx(sum(scores) / (len(scores) + failed))
+    e2e = [row["done_s"] - row["scheduled_s"] for row in ok]
     assert m.e2e_s.mean == pytest.approx(np.mean(e2e))
     assert m.e2e_s.p99 == pytest.approx(np.percentile(e2e, 99))
-    first = [row["first_token_s"] - row["scheduled_s"] for row in ok]  # type: ignore[operator]
+    first = [row["first_token_s"] - row["scheduled_s"] for row in ok]
     assert (m.ttft_s.mean, m.ttft_s.p50) == pytest.approx((np.mean(first), np.percentile(first, 50)))
     assert m.ttft_s.mean - m.ttft_from_sent_s.mean == pytest.approx(0.001)
     assert m.send_delay_p99_s == pytest.approx(0.001)
     tpot = [
-        (row["done_s"] - row["first_token_s"]) / (row["output_tokens"] - 1)  # type: ignore[operator]
+        (row["done_s"] - row["first_token_s"]) / (row["output_tokens"] - 1)
         for row in ok
-        if row["output_tokens"] >= 2  # type: ignore[operator]
+        if row["output_tokens"] >= 2
     ]
     assert m.tpot_s.mean == pytest.approx(np.mean(tpot))
-    cost = sum(row["cost_usd"] for row in rows)  # type: ignore[misc]
+    cost = sum(row["cost_usd"] for row in rows)
     assert m.cost_total_usd == pytest.approx(cost)
     assert m.cost_per_request_usd == pytest.approx(cost / len(ok))
-    span = max(row["done_s"] for row in ok) - min(row["sent_s"] for row in rows)  # type: ignore[type-var, operator]
+    span = max(row["done_s"] for row in ok) - min(row["sent_s"] for row in rows)
     assert m.throughput_to_last_completion_per_s == pytest.approx(len(ok) / span)
-    last, start = max(row["scheduled_s"] for row in rows), min(row["scheduled_s"] for row in rows)  # type: ignore[type-var]
-    early = sum(row["done_s"] <= last for row in ok)  # type: ignore[operator]
-    assert m.throughput_window_per_s == pytest.approx(early / (last - start))  # type: ignore[operator]
+    last, start = max(row["scheduled_s"] for row in rows), min(row["scheduled_s"] for row in rows)
+    early = sum(row["done_s"] <= last for row in ok)
+    assert m.throughput_window_per_s == pytest.approx(early / (last - start))
     met = sum(bool(row["slo_met"]) for row in ok)
     assert m.slo_attainment == pytest.approx(met / len(rows))
-    assert m.goodput_per_s == pytest.approx(met / (last - start))  # type: ignore[operator]
+    assert m.goodput_per_s == pytest.approx(met / (last - start))
     tier = sum(row["tier"] == "3b-a30" for row in ok)
     assert m.tier_share["3b-a30"] == pytest.approx(tier / len(ok))
     assert sum(m.model_share.values()) == pytest.approx(1)
@@ -80,9 +81,14 @@ def test_seeds_are_pooled_by_request_and_averaged_by_clock(sweep: Sweep) -> None
 
 
 def test_failures_cost_targets_throughput_and_utility_but_not_latency(tmp_path: Path) -> None:
-    shape = {"policies": POLICIES[:1], "rates_per_s": (6.0,), "n_prompts": 60, "n_requests": 60}
-    whole = read_sweep(write_sweep(tmp_path / "a", SweepShape(**shape)))  # type: ignore[arg-type]
-    torn = read_sweep(write_sweep(tmp_path / "b", SweepShape(**shape, failures=0.3)))  # type: ignore[arg-type]
+    shape: dict[str, Any] = {
+        "policies": POLICIES[:1],
+        "rates_per_s": (6.0,),
+        "n_prompts": 60,
+        "n_requests": 60,
+    }
+    whole = read_sweep(write_sweep(tmp_path / "a", SweepShape(**shape)))
+    torn = read_sweep(write_sweep(tmp_path / "b", SweepShape(**shape, failures=0.3)))
     good, bad = measure(whole.cells), measure(torn.cells)
     assert bad.counts.error > 5
     survived = torn.cells[0].requests.ok

@@ -46,7 +46,7 @@ def first_difference(tier: Tier, vllm: list[Formation], plain: list[Formation]) 
     """
     theirs = [formation for formation in vllm if formation.tokens]
     ours = [formation for formation in plain if formation.tokens]
-    for number, (there, here) in enumerate(zip(theirs, ours), start=1):  # noqa: B905 (lengths compared below)
+    for number, (there, here) in enumerate(zip(theirs, ours, strict=False), start=1):
         if there != here:
             before = theirs[number - 2] if number > 1 else None
             return (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import pytest
 
@@ -164,7 +165,7 @@ def test_a_shadow_is_a_source() -> None:
     ],
 )
 def test_a_dispatch_that_no_engine_would_take_is_refused(change: dict[str, float], words: str) -> None:
-    sent = {
+    sent: dict[str, Any] = {
         "request": "a",
         "at_s": 1.0,
         "prompt_tokens": 10,
@@ -173,9 +174,9 @@ def test_a_dispatch_that_no_engine_would_take_is_refused(change: dict[str, float
         **change,
     }
     with pytest.raises(EngineError, match=words):
-        StateLadder(PROFILE, []).dispatched(**sent)  # type: ignore[arg-type]
+        StateLadder(PROFILE, []).dispatched(**sent)
     with pytest.raises(EngineError, match=words.replace("dispatched at nan", "time of an event is nan")):
-        Shadow(PROFILE).dispatched(**sent)  # type: ignore[arg-type]
+        Shadow(PROFILE).dispatched(**sent)
 
 
 @pytest.mark.parametrize("max_age_s", [0.0, -1.0, float("nan"), float("inf")])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import httpx
@@ -50,13 +51,16 @@ def test_steps_in_flight_move_along(tmp_path: Path) -> None:
     assert snapshot.stamp_s - snapshot.step_start_s[0] == pytest.approx(0.1)
 
 
+def answered(content: bytes, request: httpx.Request) -> httpx.Response:
+    return httpx.Response(200, content=content)
+
+
 def test_what_is_no_state_is_refused(tmp_path: Path) -> None:
     file = state_file(tmp_path)
     publish(file, 1, 1.0)
     whole = StateBytes(file.path).message(1.0)
     for content in (b"", b"hello" * 1000, whole[:-8], whole + bytes(8)):
-        answer = httpx.Response(200, content=content)
-        reader = remote(lambda _: answer)  # noqa: B023 (read at once)
+        reader = remote(partial(answered, content))
         with pytest.raises(EngineError, match="far:8000"):
             reader.read()
 

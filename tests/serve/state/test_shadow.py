@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -320,8 +321,9 @@ def test_a_negative_count_of_tokens_is_refused() -> None:
 @pytest.mark.parametrize("name", ["dispatch_delay_s", "token_delay_s", "gauge_lag_s", "reorder_s"])
 @pytest.mark.parametrize("value", [-0.1, float("nan"), float("inf")])
 def test_settings_out_of_range_are_refused(name: str, value: float) -> None:
+    changed: dict[str, Any] = {name: value}
     with pytest.raises(EngineError, match=f"{name} is"):
-        ShadowSettings(**{name: value})  # type: ignore[arg-type]
+        ShadowSettings(**changed)
 
 
 @pytest.mark.parametrize("name", ["prompt_tokens", "output_tokens"])
