@@ -67,6 +67,7 @@ def run_to_first_token(state: EngineState, i: int, slot: int, until_s: float, la
 
 @bare_njit
 def _walk(state: EngineState, i: int, until_s: float, to_last_request: bool) -> None:
+    # The body is that of ``run_to_first_token``: as a function of its own it makes a drain 12 % slower.
     counts, times = state.counts, state.times
     while not (to_last_request and counts[i, inst.FINISHED] == counts[i, inst.SUBMITTED]):
         if counts[i, inst.STEPPING]:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from rbx.engine import snapshot_columns as snap
 from rbx.errors import BundleError
-from rbx.heads.bea.lengths import LengthRule, total_tokens
+from rbx.heads.bea.lengths import LengthRule, total_tokens, whole_tokens
 from rbx.heads.bea.survival import SurvivalTable
 from rbx.heads.predictions import Predictions
 
@@ -104,12 +104,6 @@ def report_remaining(
         errors = tuple(_errors(progress, rows, truth, rules) for progress in PROGRESS) if len(known) else ()
         reports.append(RemainingReport(model, len(known), reserve_tokens[column], errors))
     return tuple(reports)
-
-
-def whole_tokens(length_tokens: Floats) -> Ints:
-    """Predicted lengths as the engine takes them: whole numbers of at least 1."""
-    rounded: Ints = np.maximum(np.rint(length_tokens), 1).astype(np.int64)
-    return rounded
 
 
 def _errors(progress: float, rows: Ints, truth: Ints, rules: Sequence[LengthRule]) -> RemainingError:

@@ -13,6 +13,7 @@ from rbx.config.pool import Pool
 from rbx.errors import BundleError, DatasetError
 from rbx.grid.schema import GridView
 from rbx.heads.advice import advise
+from rbx.heads.bea.lengths import whole_tokens
 from rbx.heads.bundle import Bundle
 from rbx.heads.bundle_meta import BundleMeta, ModelStatistics, tier_identity
 from rbx.heads.embedding_cache import encode_cached
@@ -29,7 +30,6 @@ from rbx.heads.remaining import (
     fit_survival,
     report_remaining,
     reserves,
-    whole_tokens,
 )
 from rbx.heads.report import TrainingReport
 from rbx.heads.tpot_fit import FittedTpot, fit_tpot

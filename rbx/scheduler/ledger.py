@@ -12,9 +12,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from rbx.engine import snapshot_columns as snap
 from rbx.engine.telemetry import PoolTelemetry
-from rbx.heads.bea.unseen import NOTHING_UNSEEN, UnseenRequests
+from rbx.heads.bea.unseen import NOTHING_UNSEEN, UnseenRequests, waiting_row
 from rbx.policy.base import Assignment
 from rbx.policy.candidates import book
 from rbx.policy.pool_state import PoolShape, PoolState
@@ -63,8 +62,5 @@ class Ledger:
 
 
 def _requests(entries: deque[_Entry]) -> UnseenRequests:
-    rows = np.zeros((len(entries), snap.N_REQUEST), dtype=np.int64)
-    for row, entry in zip(rows, entries, strict=True):
-        row[snap.PROMPT], row[snap.CAP] = entry.input_tokens, entry.max_tokens
-        row[snap.PREDICTED] = max(1, round(entry.length_tokens))
-    return UnseenRequests(np.array([entry.enters_s for entry in entries]), rows)
+    rows = [waiting_row(entry.input_tokens, entry.max_tokens, entry.length_tokens) for entry in entries]
+    return UnseenRequests(np.array([entry.enters_s for entry in entries]), np.array(rows))

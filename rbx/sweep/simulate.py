@@ -12,6 +12,7 @@ from rbx.engine.instance_snapshot import InstanceSnapshot
 from rbx.engine.simulator import EngineSim
 from rbx.engine.snapshot_export import export_snapshot
 from rbx.engine.telemetry import PoolTelemetry
+from rbx.heads.bea.lengths import whole_tokens
 from rbx.policy.build import build_policy
 from rbx.policy.request_table import RequestTable
 from rbx.policy.view import Served
@@ -178,7 +179,7 @@ class SimulatedCell:
             np.full(len(placed), decision.decided_s + self._scheduler.network_s),
             self._table.input_tokens[requests],
             output,
-            np.maximum(np.rint(assignment.length_tokens[placed]), 1).astype(np.int64),
+            whole_tokens(assignment.length_tokens[placed]),
             # An answer as long as its cap is ended by the cap, which the engine knows a step ahead.
             wanted >= assignment.max_tokens[placed],
             assignment.max_tokens[placed],

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from rbx.errors import BundleError
+from rbx.heads.bea.lengths import whole_tokens
 from rbx.heads.bea.survival import SurvivalTable
 from rbx.heads.predictions import N_LENGTH_BUCKETS, Predictions
-from rbx.heads.remaining import PROGRESS, fit_survival, report_remaining, reserves, whole_tokens
+from rbx.heads.remaining import PROGRESS, fit_survival, report_remaining, reserves
 
 
 def predictions(length_tokens: np.ndarray) -> Predictions:

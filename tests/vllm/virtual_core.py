@@ -77,6 +77,7 @@ def configuration_of(tier: Tier) -> VllmConfig:
     return config
 
 
+# vLLM is absent where types are checked, so its classes are Any there.
 class VirtualCore(EngineCore):  # type: ignore[misc]
     """An engine core fed from a list of arrivals; ``run`` is the busy loop of vLLM's ``EngineCoreProc``.
 

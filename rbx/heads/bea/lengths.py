@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from rbx.compiled import bare_njit
 from rbx.engine import snapshot_columns as snap
@@ -40,6 +40,11 @@ class LengthRule:
         if self.survival is None:
             return np.zeros(0, dtype=np.int64), np.zeros((1, 0), dtype=np.int64)
         return self.survival.edges, self.survival.medians
+
+
+def whole_tokens(length_tokens: ArrayLike) -> Ints:
+    """Predicted lengths as engines and snapshots take them: whole numbers of at least 1."""
+    return np.maximum(np.rint(length_tokens), 1).astype(np.int64)
 
 
 @bare_njit

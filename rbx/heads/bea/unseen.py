@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from rbx.engine import snapshot_columns as snap
 from rbx.errors import EngineError
+from rbx.heads.bea.lengths import whole_tokens
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,14 @@ class UnseenRequests:
         _refuse(~np.isfinite(times), "dispatched_s must be finite")
         _refuse(np.diff(times, prepend=-np.inf) < 0.0, "dispatched_s runs backwards")
         return cls(times, rows)
+
+
+def waiting_row(input_tokens: int, max_tokens: int, length_tokens: float) -> NDArray[np.int64]:
+    """One request that nothing is known of yet but what it was sent with, (snap.N_REQUEST,)."""
+    row = np.zeros(snap.N_REQUEST, dtype=np.int64)
+    row[snap.PROMPT], row[snap.CAP] = input_tokens, max_tokens
+    row[snap.PREDICTED] = whole_tokens(length_tokens)
+    return row
 
 
 def _refuse(faulty: NDArray[np.bool_], words: str) -> None:

@@ -7,12 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from rbx.engine import snapshot_columns as snap
 from rbx.engine.instance_snapshot import InstanceSnapshot
 from rbx.heads.bea.lengths import LengthRule
 from rbx.heads.bea.prediction import Probe, ReplayCaps
 from rbx.heads.bea.ttft import predict_ttft
-from rbx.heads.bea.unseen import UnseenRequests
+from rbx.heads.bea.unseen import UnseenRequests, waiting_row
 from rbx.policy.base import Needs
 from rbx.policy.pool_state import PoolShape, PoolState
 from rbx.policy.ttft.handicap import Handicap
@@ -80,9 +79,7 @@ class BeaTtft:
 
     def book(self, instance: int, input_tokens: int, max_tokens: int, length_tokens: float) -> None:
         """See ``TtftEstimator.book``."""
-        row = np.zeros(snap.N_REQUEST, dtype=np.int64)
-        row[snap.PROMPT], row[snap.CAP] = input_tokens, max_tokens
-        row[snap.PREDICTED] = max(1, round(length_tokens))
+        row = waiting_row(input_tokens, max_tokens, length_tokens)
         self._queues[instance].append(self._enters_s, row)
 
     def learn(self, served: Served) -> None:

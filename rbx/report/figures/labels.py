@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.backends.backend_agg import FigureCanvasAgg, RendererAgg
 from matplotlib.figure import Figure
 from matplotlib.path import Path
 from matplotlib.text import Text
@@ -41,7 +41,7 @@ def place_labels(
     ``obstacles`` are all points drawn and ``lines`` all pieces of line, in data coordinates; ``texts``
     stand there already: a name covers none of them.
     """
-    renderer = FigureCanvasAgg(figure).get_renderer()  # type: ignore[no-untyped-call, unused-ignore]
+    renderer = _renderer(figure)
     taken = [
         Bbox.from_bounds(x - 3.5, y - 3.5, 7, 7)
         for x, y in (axes.transData.transform(point) for point in obstacles)
@@ -66,7 +66,7 @@ def place_labels(
 
 def write_at_edge(figure: Figure, axes: Axes, words: str, height: float, lines: list[Line]) -> Text:
     """Name a horizontal line above its right end, or above its left end where only that is free of lines."""
-    renderer = FigureCanvasAgg(figure).get_renderer()  # type: ignore[no-untyped-call, unused-ignore]
+    renderer = _renderer(figure)
     drawn = [Path(axes.transData.transform(np.array(line))) for line in lines]
 
     def at(x: float, side: str) -> Text:
@@ -92,3 +92,9 @@ def write_at_edge(figure: Figure, axes: Axes, words: str, height: float, lines: 
     kept, dropped = (left, right) if is_free(left) else (right, left)
     dropped.remove()
     return kept
+
+
+def _renderer(figure: Figure) -> RendererAgg:
+    """What measures text. Some releases of matplotlib give its types and some do not."""
+    renderer: RendererAgg = FigureCanvasAgg(figure).get_renderer()  # type: ignore[no-untyped-call, unused-ignore]
+    return renderer

@@ -61,7 +61,8 @@ class Publisher:
     def _guarded(self, note: Callable[..., None], *arguments: Any) -> None:
         try:
             note(*arguments)
-        except Exception as error:  # whatever it is, the server goes on
+        except Exception as error:
+            # Inside somebody's server: no fault of an observer may end it, whatever kind it is of.
             self.errors += 1
             self.file.stop(f"{type(error).__name__}: {error}")
             _log.exception("rbx: publishing the scheduler's state has failed and is off from now on")

@@ -23,6 +23,7 @@ _log = logging.getLogger("vllm.rbx")
 def _publishing(base: type[Any]) -> type[Any]:
     """A subclass of one of vLLM's schedulers that publishes after each decision."""
 
+    # Which of vLLM's schedulers is the base is known only once its configuration is.
     class Publishing(base):  # type: ignore[misc]
         def __init__(self, *args: Any, **kwargs: Any) -> None:
             super().__init__(*args, **kwargs)
