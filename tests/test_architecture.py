@@ -21,7 +21,7 @@ LAYERS = (
     ("errors", "cache_home", "compiled"),
     ("config", "grid"),
     ("engine", "heads"),
-    ("policy",),
+    ("label", "policy"),
     ("load", "scheduler", "serve"),
     ("sweep",),
     ("report",),

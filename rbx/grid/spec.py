@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 from pydantic import Field, field_validator, model_validator
 
 from rbx.config.base import Loaded, NonNegativeInt, PositiveInt, StrictModel, load
+from rbx.config.labelling import LabelSource
 from rbx.grid.schema import DEFAULT_METRIC
 
 RECORD_KEY = "deepeval-llama3.1-8b-it_reference"
@@ -130,7 +131,8 @@ class SynthSource(StrictModel):
 
 
 Source = Annotated[
-    ZeroEvalSource | RouteBalanceSource | TableSource | SynthSource, Field(discriminator="kind")
+    ZeroEvalSource | RouteBalanceSource | TableSource | SynthSource | LabelSource,
+    Field(discriminator="kind"),
 ]
 
 

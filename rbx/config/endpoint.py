@@ -1,0 +1,55 @@
+"""A live server that speaks the OpenAI API, and how hard it may be pressed."""
+
+from __future__ import annotations
+
+import os
+from typing import Annotated, Literal
+from urllib.parse import urlsplit
+
+from pydantic import Field, field_validator
+
+from rbx.config.base import PositiveFloat, StrictModel, Text
+from rbx.errors import ConfigError
+
+Concurrency = Annotated[int, Field(ge=1, le=4096, strict=True)]
+Attempts = Annotated[int, Field(ge=1, le=100, strict=True)]
+
+
+class Endpoint(StrictModel):
+    """Where a model answers.
+
+    ``url`` is the API's base, such as ``http://127.0.0.1:8000/v1``. ``deadline_s`` bounds one try of a
+    call, ``attempts`` the tries; between two of them lies a random part of ``backoff_s``, doubled each
+    time, or what the server's Retry-After says. The key is read from the environment variable that
+    ``api_key_env`` names and stands in no file.
+    """
+
+    url: Text
+    served_name: Text | None = None  # the model's name in requests; default: its own
+    concurrency: Concurrency = 16
+    deadline_s: PositiveFloat = 300.0
+    attempts: Attempts = 4
+    backoff_s: PositiveFloat = 0.5
+    api_key_env: Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")] | None = None
+
+    @field_validator("url")
+    @classmethod
+    def _address(cls, url: str) -> str:
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise ValueError(f"{url!r} is not an address such as http://127.0.0.1:8000/v1")
+        if parts.username or parts.password or parts.query or parts.fragment:
+            raise ValueError("must hold no user, password, query or fragment; keys go into api_key_env")
+        return url.rstrip("/")
+
+    def api_key(self) -> str | None:
+        """The key from the environment; raises ``ConfigError`` where the named variable is not set."""
+        if self.api_key_env is None:
+            return None
+        key = os.environ.get(self.api_key_env, "").strip()
+        if not key:
+            raise ConfigError(f"{self.url}: the environment variable {self.api_key_env} is not set")
+        return key
+
+
+Api = Literal["chat", "completions"]

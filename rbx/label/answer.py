@@ -1,0 +1,76 @@
+"""What a signal sees of one answer, what it says of it, and the one interface of all signals."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, NamedTuple, Protocol
+
+Status = Literal["ok", "missing", "judge_failed"]
+
+
+class Question(NamedTuple):
+    """One prompt with what is known about good answers to it."""
+
+    prompt_id: str
+    prompt: str
+    source: str
+    source_id: str | None  # where in its source the prompt stands
+    reference: str | None
+    tests: str | None
+    is_harmful: bool
+    input_tokens: int
+
+
+class Answer(NamedTuple):
+    """One model's answer to one question; ``response`` is never empty."""
+
+    question: Question
+    model: str
+    response: str
+    output_tokens: int | None
+    finish_reason: str | None
+
+
+class Verdict(NamedTuple):
+    """A score in [0, 1], or None with a status that says why.
+
+    ``raw`` is what a judge wrote where it could not be read; ``cut`` names the texts that the judge saw
+    only the beginning of, such as ``input,reference``.
+    """
+
+    score: float | None
+    status: Status
+    reason: str | None = None
+    raw: str | None = None
+    cut: str | None = None
+
+
+class Signal(Protocol):
+    """Scores answers. Its verdict depends on the answer alone, never on the batch it came in."""
+
+    @property
+    def name(self) -> str:
+        """The metric in the grid."""
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of all that decides a score."""
+
+    @property
+    def batch(self) -> int:
+        """How many answers one call of ``score`` should get."""
+
+    @property
+    def concurrency(self) -> int:
+        """How many calls of ``score`` may run at once."""
+
+    async def score(self, answers: Sequence[Answer]) -> list[Verdict]:
+        """One verdict an answer, in their order."""
+
+    async def close(self) -> None:
+        """Release connections and processes."""
+
+
+def missing(reason: str) -> Verdict:
+    """No score, because the signal does not apply."""
+    return Verdict(None, "missing", reason)
