@@ -35,7 +35,8 @@ class Verdict(NamedTuple):
     """A score in [0, 1], or None with a status that says why.
 
     ``raw`` is what a judge wrote where it could not be read; ``cut`` names the texts that the judge saw
-    only the beginning of, such as ``input,reference``.
+    only the beginning of, such as ``input,reference``. ``unreached`` says that no judge was heard at all:
+    the server may have failed rather than this answer.
     """
 
     score: float | None
@@ -43,6 +44,7 @@ class Verdict(NamedTuple):
     reason: str | None = None
     raw: str | None = None
     cut: str | None = None
+    unreached: bool = False
 
 
 class Signal(Protocol):

@@ -6,7 +6,8 @@ import fcntl
 import json
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple
@@ -17,7 +18,7 @@ SYNC_S = 1.0
 
 
 class Entry(NamedTuple):
-    """A row and where it lies, for ``Journal.read``."""
+    """A row and where it lies, for ``Journal.reader``."""
 
     offset: int
     row: dict[str, Any]
@@ -44,7 +45,7 @@ class Journal:
         except OSError:
             self._file.close()
             raise DatasetError(f"{path}: another rbx writes it; wait for that one, or end it") from None
-        self._drop_torn_line()
+        self._end = self._drop_torn_line()
         self._synced_s = time.monotonic()
 
     def __enter__(self) -> Journal:
@@ -57,8 +58,9 @@ class Journal:
         """Sync and close."""
         self.close()
 
-    def append(self, row: dict[str, Any]) -> None:
-        """Add a row; raises ``DatasetError`` where the disk takes no more."""
+    def append(self, row: dict[str, Any]) -> int:
+        """Add a row; returns where it lies. Raises ``DatasetError`` where the disk takes no more."""
+        offset = self._end
         line = json.dumps(row, separators=(",", ":")).encode() + b"\n"
         try:
             written = self._file.write(line)
@@ -71,6 +73,8 @@ class Journal:
                 f"{self.path}: can't be written: {error.strerror or error}; the rows so far are kept, "
                 "so make room and run the command again"
             ) from None
+        self._end += len(line)
+        return offset
 
     def close(self) -> None:
         """Sync, and let others have the file."""
@@ -90,11 +94,16 @@ class Journal:
                 yield Entry(offset, self._parsed(line, f"line {number}"))
                 offset += len(line)
 
-    def read(self, offset: int) -> dict[str, Any]:
-        """The row that ``entries`` found there."""
+    @contextmanager
+    def reader(self) -> Iterator[Callable[[int], dict[str, Any]]]:
+        """A function from an offset of ``entries`` or ``append`` to its row, over one open file."""
         with self.path.open("rb") as file:
-            file.seek(offset)
-            return self._parsed(file.readline(), f"byte {offset}")
+
+            def read(offset: int) -> dict[str, Any]:
+                file.seek(offset)
+                return self._parsed(file.readline(), f"byte {offset}")
+
+            yield read
 
     def _parsed(self, line: bytes, where: str) -> dict[str, Any]:
         try:
@@ -107,7 +116,8 @@ class Journal:
             ) from None
         return row
 
-    def _drop_torn_line(self) -> None:
+    def _drop_torn_line(self) -> int:
+        """Cut the file after its last whole line; returns its length."""
         end = self._file.seek(0, os.SEEK_END)
         start = end
         while start > 0:  # backwards in blocks to the last line's end
@@ -120,7 +130,7 @@ class Journal:
             start -= step
         if start != end:
             self._file.truncate(start)
-        self._file.seek(0, os.SEEK_END)
+        return start
 
     def _sync(self) -> None:
         os.fsync(self._file.fileno())
