@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from typing import Literal, NamedTuple, Protocol
 
@@ -29,6 +30,25 @@ class Answer(NamedTuple):
     response: str
     output_tokens: int | None
     finish_reason: str | None
+
+
+class Stub(NamedTuple):
+    """An answer by the hash of its text, without the text."""
+
+    prompt_id: str
+    model: str
+    text: str
+
+
+class Answers(Protocol):
+    """Answers in an order of their own, read one at a time so that memory need not hold them."""
+
+    @property
+    def stubs(self) -> Sequence[Stub]:
+        """All of them."""
+
+    def load(self, at: int) -> Answer:
+        """The answer behind ``stubs[at]``."""
 
 
 class Verdict(NamedTuple):
@@ -71,6 +91,11 @@ class Signal(Protocol):
 
     async def close(self) -> None:
         """Release connections and processes."""
+
+
+def text_hash(response: str) -> str:
+    """Identity of an answer's text: the first 16 hex digits of its SHA-256."""
+    return hashlib.sha256(response.encode()).hexdigest()[:16]
 
 
 def missing(reason: str) -> Verdict:

@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from rbx.label.answer import Answer, Verdict
+from rbx.label.answer import Stub, Verdict
 from rbx.label.journal import Journal
 
-Key = tuple[str, str, str, str]  # metric, prompt, model, hash of the answer's text
-
-
-def key_of(metric: str, answer: Answer) -> Key:
-    """What a score belongs to: a new text of the same model needs a new score."""
-    text = hashlib.sha256(answer.response.encode()).hexdigest()[:16]
-    return metric, answer.question.prompt_id, answer.model, text
+Key = tuple[str, Stub]  # metric, and the answer: a new text of the same model needs a new score
 
 
 class LabelBook:
@@ -30,11 +23,12 @@ class LabelBook:
         for offset, row in journal.entries():
             metric = row["metric"]
             if digests.get(metric) == row["digest"]:
-                self._note((metric, row["prompt_id"], row["model"], row["answer"]), offset, row["status"])
+                self._note(row, offset)
 
-    def _note(self, key: Key, offset: int, status: str) -> None:
+    def _note(self, row: dict[str, Any], offset: int) -> None:
+        key = row["metric"], Stub(row["prompt_id"], row["model"], row["answer"])
         self._offsets[key] = offset
-        (self._failed.add if status == "judge_failed" else self._failed.discard)(key)
+        (self._failed.add if row["status"] == "judge_failed" else self._failed.discard)(key)
 
     def has(self, key: Key, *, retry_failed: bool = False) -> bool:
         """Whether the answer has its score; with ``retry_failed`` a failed judgement is none."""
@@ -42,13 +36,13 @@ class LabelBook:
 
     def row(self, key: Key, verdict: Verdict) -> dict[str, Any]:
         """The journal's row of a verdict."""
-        metric, prompt_id, model, text = key
+        metric, answer = key
         return {
-            "prompt_id": prompt_id,
-            "model": model,
+            "prompt_id": answer.prompt_id,
+            "model": answer.model,
             "metric": metric,
             "digest": self._digests[metric],
-            "answer": text,
+            "answer": answer.text,
             "score": verdict.score,
             "status": verdict.status,
             "reason": verdict.reason,
@@ -58,10 +52,9 @@ class LabelBook:
 
     def add(self, row: dict[str, Any]) -> None:
         """Append a row of ``row`` and count it."""
-        offset = self._journal.append(row)
-        self._note((row["metric"], row["prompt_id"], row["model"], row["answer"]), offset, row["status"])
+        self._note(row, self._journal.append(row))
 
-    def verdicts(self, keys: Iterator[Key]) -> Iterator[tuple[Key, Verdict]]:
+    def verdicts(self, keys: Iterable[Key]) -> Iterator[tuple[Key, Verdict]]:
         """The verdicts of those keys that have one."""
         with self._journal.reader() as read:
             for key in keys:

@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
 
 from rbx.errors import RbxError
-from rbx.label.answer import Answer, Signal, Verdict
+from rbx.label.answer import Answers, Signal, Verdict
 from rbx.label.flow import run_bounded
-from rbx.label.label_book import Key, LabelBook, key_of
+from rbx.label.label_book import Key, LabelBook
 from rbx.label.outage import Outage
 from rbx.label.progress import Progress
-
-Answers = Callable[[], Iterator[Answer]]
 
 
 @dataclass(frozen=True)
 class Scoring:
-    """What to score: ``answers`` gives the same stream of ``total`` answers each time it is called."""
+    """Answers to score and the book that takes the scores; ``retry_failed`` asks failed judgements again."""
 
     answers: Answers
-    total: int
     book: LabelBook
     retry_failed: bool = False
 
@@ -45,28 +41,23 @@ async def score_answers(
 
 
 async def _one_signal(scoring: Scoring, signal: Signal, progress: Progress, stop: asyncio.Event) -> None:
-    book = scoring.book
-    there = sum(1 for key in _keys(scoring, signal.name) if not _wanted(scoring, key))
-    progress.line(signal.name, scoring.total, there)
+    book, stubs = scoring.book, scoring.answers.stubs
+    pending = [at for at, stub in enumerate(stubs) if _wanted(scoring, (signal.name, stub))]
+    progress.line(signal.name, len(stubs), len(stubs) - len(pending))
     outage = Outage(f"signal {signal.name}", signal.concurrency, book.add)
 
-    async def score(chunk: list[tuple[Key, Answer]]) -> None:
-        verdicts = await signal.score([answer for _, answer in chunk])
+    async def score(chunk: Sequence[int]) -> None:
+        verdicts = await signal.score([scoring.answers.load(at) for at in chunk])
         if len(verdicts) != len(chunk):
             raise RbxError(f"signal {signal.name}: {len(verdicts)} verdicts on {len(chunk)} answers")
-        for (key, _), verdict in zip(chunk, verdicts, strict=True):
-            row = book.row(key, verdict)
+        for at, verdict in zip(chunk, verdicts, strict=True):
+            row = book.row((signal.name, stubs[at]), verdict)
             if verdict.unreached:
                 outage.unreached(row, verdict.reason or "no reason given")
             else:
                 outage.heard(row)
         progress.advance(signal.name, len(chunk), sum(map(_failed, verdicts)))
 
-    pending = (
-        (key_of(signal.name, answer), answer)
-        for answer in scoring.answers()
-        if _wanted(scoring, key_of(signal.name, answer))
-    )
     await run_bounded(_chunks(pending, signal.batch), score, signal.concurrency, stop)
     outage.flush()
 
@@ -75,14 +66,9 @@ def _wanted(scoring: Scoring, key: Key) -> bool:
     return not scoring.book.has(key, retry_failed=scoring.retry_failed)
 
 
-def _keys(scoring: Scoring, metric: str) -> Iterator[Key]:
-    return (key_of(metric, answer) for answer in scoring.answers())
-
-
 def _failed(verdict: Verdict) -> bool:
     return verdict.status == "judge_failed"
 
 
-def _chunks(pairs: Iterator[tuple[Key, Answer]], size: int) -> Iterator[list[tuple[Key, Answer]]]:
-    while chunk := list(islice(pairs, size)):
-        yield chunk
+def _chunks(pending: Sequence[int], size: int) -> Iterator[Sequence[int]]:
+    return (pending[start : start + size] for start in range(0, len(pending), size))
