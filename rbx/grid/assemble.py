@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 from rbx.errors import DatasetError
 from rbx.grid.duplicates import count_disagreeing
 from rbx.grid.harvest import Harvest
+from rbx.grid.judges import mixed_judges
+from rbx.grid.manifest import quality_metric
 from rbx.grid.order import natural_order
 from rbx.grid.schema import LABELS, PROMPTS, RESPONSES
 from rbx.grid.split import is_train, prompt_id
@@ -29,6 +31,7 @@ class Grid:
     labels: pa.Table
     models: tuple[str, ...]
     metrics: tuple[str, ...]
+    quality: str  # which of the metrics stands for quality
     duplicate_prompts: int
     disagreeing_duplicates: int
 
@@ -41,13 +44,14 @@ class _Identified(NamedTuple):
     twin_of_key: dict[str, int]
 
 
-def assemble(harvest: Harvest, name: str) -> Grid:
+def assemble(harvest: Harvest, name: str, quality: str | None = None) -> Grid:
     """Make the grid of a harvest.
 
     Prompts of equal text are one prompt: the first stays, the others and their answers go and are
     counted, as are those among them that were scored otherwise. Pairs without an answer get
-    rows with null and status ``missing``.
-    Raises ``DatasetError`` for an empty harvest, a key given twice, and rows of unknown prompts.
+    rows with null and status ``missing``. ``quality`` names the metric that stands for quality, see
+    ``quality_metric``. Raises ``DatasetError`` for an empty harvest, a key given twice, rows of unknown
+    prompts, and a metric that two judges scored.
     """
     if harvest.prompts.num_rows == 0:
         raise DatasetError(f"{name}: the source holds no prompt")
@@ -65,12 +69,19 @@ def assemble(harvest: Harvest, name: str) -> Grid:
     responses = _dense(harvest.responses, position_of_key, ids, {"model": models}, RESPONSES, name)
     both = {"model": models, "metric": metrics}
     labels = _dense(harvest.labels, position_of_key, ids, both, LABELS, name)
+    for mixed in mixed_judges(labels):
+        raise DatasetError(f"{name}: {mixed}")
+    try:
+        quality = quality_metric(metrics, quality)
+    except ValueError as error:
+        raise DatasetError(f"{name}: {error}") from None
     return Grid(
         prompts=prompts,
         responses=responses,
         labels=labels,
         models=tuple(models),
         metrics=tuple(metrics),
+        quality=quality,
         duplicate_prompts=len(twin_of_key),
         disagreeing_duplicates=count_disagreeing(harvest.labels, twin_of_key, labels, models, metrics),
     )

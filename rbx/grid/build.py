@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from rbx.config.base import Loaded
+from rbx.config.labelling import LabelSource
 from rbx.grid.assemble import assemble
 from rbx.grid.harvest import Harvest, Say
 from rbx.grid.manifest import Manifest
@@ -32,7 +33,8 @@ def build_grid(loaded: Loaded[DatasetSpec], folder: Path, say: Say, *, force: bo
     spec = loaded.value
     harvest = _read(spec, say)
     say("assembling")
-    grid = assemble(harvest, spec.name)
+    quality = spec.source.quality if isinstance(spec.source, LabelSource) else None
+    grid = assemble(harvest, spec.name, quality)
     say("writing")
     origin = Origin(
         name=spec.name,

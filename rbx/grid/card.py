@@ -37,7 +37,7 @@ def _body(manifest: Manifest) -> str:
         f"{manifest.description.strip()}\n\n{made_up}"
         f"- prompts: {counts.prompts:,} ({counts.train:,} train, {counts.test:,} test)\n"
         f"- models: {', '.join(manifest.models)}\n"
-        f"- metrics: {', '.join(manifest.metrics)}\n"
+        f"- metrics: {', '.join(manifest.metrics)}; {manifest.quality} stands for quality\n"
         f"- labels: {counts.labels_present:,} of {counts.labels:,} present ({share:.1%})\n"
         f"{_duplicates(manifest)}"
         f"- input tokens: {manifest.input_tokens_origin}\n"

@@ -6,7 +6,7 @@ every value; it knows nothing of hashes, splits or missing pairs, which ``rbx.gr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -18,7 +18,11 @@ Say = Callable[[str], None]
 
 
 class PromptRow(NamedTuple):
-    """One prompt; ``split_id`` decides the split where the source has an id of its own for that."""
+    """One prompt.
+
+    ``split_id`` decides the split where the source has an id of its own for that; ``source_id`` says where
+    in its source the prompt stands; ``tests`` are Python statements that check an answer's code.
+    """
 
     key: str
     prompt: str
@@ -27,10 +31,16 @@ class PromptRow(NamedTuple):
     is_harmful: bool
     input_tokens: int
     split_id: str | None = None
+    source_id: str | None = None
+    tests: str | None = None
 
 
 class ResponseRow(NamedTuple):
-    """One answer of one model; ``status`` is ok, empty or error."""
+    """One answer of one model; ``status`` is ok, empty or error, and ``error`` says why.
+
+    ``input_tokens`` is what the server counted, with its chat template; ``tokens_source`` is usage where
+    the lengths are the server's, recount where they were counted afterwards, None where unknown.
+    """
 
     key: str
     model: str
@@ -39,10 +49,17 @@ class ResponseRow(NamedTuple):
     finish_reason: str | None
     generation_digest: str
     status: str
+    input_tokens: int | None = None
+    tokens_source: str | None = None
+    error: str | None = None
 
 
 class LabelRow(NamedTuple):
-    """One score in [0, 1], or None with a status that says why."""
+    """One score in [0, 1], or None with a status that says why.
+
+    ``raw`` is what a judge wrote where it could not be read; ``cut`` names the texts that the judge saw
+    only the beginning of, such as ``input,reference``.
+    """
 
     key: str
     model: str
@@ -51,6 +68,8 @@ class LabelRow(NamedTuple):
     status: str
     reason: str | None
     judge_digest: str
+    raw: str | None = None
+    cut: str | None = None
 
 
 def _keyed(schema: pa.Schema) -> pa.Schema:
@@ -67,6 +86,8 @@ HARVEST_PROMPTS = pa.schema(
         pa.field("is_harmful", pa.bool_(), nullable=False),
         pa.field("input_tokens", pa.int32(), nullable=False),
         pa.field("split_id", pa.string()),
+        pa.field("source_id", pa.string()),
+        pa.field("tests", pa.string()),
     ]
 )
 HARVEST_RESPONSES = _keyed(RESPONSES)
@@ -97,6 +118,13 @@ def harvest_rows(
         labels=_table(labels, HARVEST_LABELS),
         provenance=provenance,
     )
+
+
+def harvest_columns(columns: Mapping[str, pa.Array], schema: pa.Schema) -> pa.Table:
+    """Columns to a table of ``schema``; those not given are null."""
+    n = len(next(iter(columns.values())))
+    arrays = [columns[kind.name] if kind.name in columns else pa.nulls(n, kind.type) for kind in schema]
+    return pa.Table.from_arrays(arrays, schema=schema)
 
 
 def _table(rows: Sequence[tuple[Any, ...]], schema: pa.Schema) -> pa.Table:

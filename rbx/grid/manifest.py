@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from pydantic import Field, ValidationError
+from pydantic import Field, ValidationError, model_validator
 
 from rbx.config.base import NonNegativeInt, StrictModel, digest
 from rbx.errors import DatasetError
+from rbx.grid.schema import DEFAULT_METRIC
 
 FILE = "manifest.json"
-FORMAT = 1
+FORMAT = 2  # 2: token sources, errors, judges' raw replies and cuts; the metric that stands for quality
 COUNTED = "counted by the source"
 TABLES = ("prompts.parquet", "responses.parquet", "labels.parquet")
 
@@ -43,6 +45,7 @@ class Manifest(StrictModel):
     synthetic: bool
     models: tuple[str, ...] = Field(min_length=1)
     metrics: tuple[str, ...] = Field(min_length=1)
+    quality: str  # which of the metrics stands for quality
     counts: Counts
     files: dict[str, str]  # table -> sha256 of its bytes
     digest: str  # identity of the grid: the digest of ``files``
@@ -50,6 +53,15 @@ class Manifest(StrictModel):
     sources: dict[str, str]  # dotted key of the spec -> default | file | --set
     provenance: dict[str, Any]
     versions: dict[str, str]
+
+    @model_validator(mode="after")
+    def _quality_is_a_metric(self) -> Manifest:
+        quality_metric(self.metrics, self.quality)
+        return self
+
+    def metric_called(self, name: str) -> str:
+        """The metric meant by ``name``: ``quality`` is the one that stands for it."""
+        return self.quality if name == DEFAULT_METRIC else name
 
     @property
     def input_tokens_origin(self) -> str:
@@ -60,6 +72,22 @@ class Manifest(StrictModel):
     def input_tokens_estimated(self) -> bool:
         """Whether some prompt's input tokens are an estimate."""
         return self.input_tokens_origin.startswith("estimated")
+
+
+def quality_metric(metrics: Sequence[str], named: str | None = None) -> str:
+    """Which metric stands for quality: the ``named`` one; else ``quality`` if there, else the first.
+
+    Raises ``ValueError`` where ``named`` is none of them, or passes over one that is called ``quality``.
+    """
+    if named is None:
+        return DEFAULT_METRIC if DEFAULT_METRIC in metrics else metrics[0]
+    if named not in metrics:
+        raise ValueError(f"{named!r} can't stand for quality: the metrics are {', '.join(metrics)}")
+    if DEFAULT_METRIC in metrics and named != DEFAULT_METRIC:
+        raise ValueError(
+            f"{named!r} can't stand for quality beside a metric called {DEFAULT_METRIC}; rename that one"
+        )
+    return named
 
 
 def digest_of_files(files: dict[str, str]) -> str:

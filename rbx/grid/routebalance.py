@@ -32,7 +32,14 @@ def read_routebalance(spec: RouteBalanceSource, say: Say) -> Harvest:
     The split follows md5 of the rows' own ``request_id``, as published. A metric that a model's entry
     lacks, or holds as null, becomes a null score; 0.0 stays 0.0.
     """
-    paths = _local_files(spec.path) if spec.path is not None else _hub_files(spec, say)
+    commit = None
+    if spec.path is not None:
+        paths = _local_files(spec.path)
+    else:
+        assert spec.hub is not None
+        say(f"fetching {spec.hub} from the hub")
+        folder, commit = fetch_dataset(spec.hub, spec.revision)
+        paths = _local_files(folder)
     rows, first = _Rows(), dict[str, str]()
     for path in paths:
         say(f"reading {path.name}")
@@ -45,7 +52,7 @@ def read_routebalance(spec: RouteBalanceSource, say: Say) -> Harvest:
     _refuse_absent_metrics(rows, spec)
     provenance: dict[str, Any] = {"files": {path.name: sha256_of(path) for path in paths}}
     if spec.hub is not None:
-        provenance |= {"hub": spec.hub, "revision": spec.revision}
+        provenance |= {"hub": spec.hub, "revision": spec.revision, "commit": commit}
     return harvest_rows(rows.prompts, rows.responses, rows.labels, provenance)
 
 
@@ -58,12 +65,6 @@ def _local_files(path: Path) -> list[Path]:
     return [path]
 
 
-def _hub_files(spec: RouteBalanceSource, say: Say) -> list[Path]:
-    assert spec.hub is not None
-    say(f"fetching {spec.hub} from the hub")
-    return _local_files(fetch_dataset(spec.hub, spec.revision))
-
-
 def _add(rows: _Rows, row: Row, request_id: str, spec: RouteBalanceSource) -> None:
     rows.prompts.append(
         PromptRow(
@@ -74,6 +75,7 @@ def _add(rows: _Rows, row: Row, request_id: str, spec: RouteBalanceSource) -> No
             is_harmful=row.flag("is_harmful"),
             input_tokens=row.count("input_len"),
             split_id=request_id,
+            source_id=request_id,
         )
     )
     taken: set[str] = set()

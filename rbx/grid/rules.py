@@ -10,11 +10,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from rbx.grid.judges import mixed_judges
+from rbx.grid.schema import PROMPTS
+
 Mask = NDArray[np.bool_]
 
 SPLITS = ("train", "test")
 RESPONSE_STATUS = ("ok", "empty", "error", "missing")
 FINISH_REASONS = ("stop", "length")
+TOKENS_SOURCES = ("usage", "recount")
 LABEL_STATUS = ("ok", "missing", "judge_failed")
 
 
@@ -94,7 +98,7 @@ def prompt_faults(prompts: pa.Table) -> Iterator[Finding]:
     if prompts.num_rows == 0:
         yield Finding("empty", rows.file, None, None, 0, "holds no prompt")
         return
-    nulls = list(rows.nulls([name for name in prompts.column_names if name != "reference"]))
+    nulls = list(rows.nulls([kind.name for kind in PROMPTS if not kind.nullable]))
     yield from nulls
     if nulls:
         return
@@ -116,7 +120,9 @@ def response_faults(responses: pa.Table, ids: pa.ChunkedArray, models: Sequence[
         return
     yield from rows.among("status", "status", RESPONSE_STATUS, f"is none of {', '.join(RESPONSE_STATUS)}")
     yield from rows.among("finish", "finish_reason", FINISH_REASONS, "is neither stop nor length")
+    yield from rows.among("tokens", "tokens_source", TOKENS_SOURCES, "is neither usage nor recount")
     yield from rows.below_zero("output_tokens")
+    yield from rows.below_zero("input_tokens")
 
 
 def label_faults(
@@ -138,6 +144,8 @@ def label_faults(
     ok = pc.equal(labels["status"], "ok").to_numpy().astype(bool)
     yield from rows.breaches("status", "score", ok & null, "is null though its status is ok")
     yield from rows.breaches("status", "score", ~ok & ~null, "{value} stands beside a status other than ok")
+    for mixed in mixed_judges(labels):
+        yield Finding("digest", rows.file, None, "judge_digest", mixed.judged, str(mixed))
 
 
 def _key_faults(

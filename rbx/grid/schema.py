@@ -30,6 +30,8 @@ PROMPTS = pa.schema(
         pa.field("is_harmful", pa.bool_(), nullable=False),
         pa.field("split", pa.string(), nullable=False),  # train | test
         pa.field("input_tokens", pa.int32(), nullable=False),
+        pa.field("source_id", pa.string()),  # where in its source the prompt stands
+        pa.field("tests", pa.string()),  # Python statements that check an answer's code
     ]
 )
 
@@ -42,6 +44,9 @@ RESPONSES = pa.schema(
         pa.field("finish_reason", pa.string()),  # stop | length | null when unknown
         pa.field("generation_digest", pa.string(), nullable=False),
         pa.field("status", pa.string(), nullable=False),  # ok | empty | error | missing
+        pa.field("input_tokens", pa.int32()),  # what the server counted, with its chat template
+        pa.field("tokens_source", pa.string()),  # usage | recount | null when unknown
+        pa.field("error", pa.string()),  # why status is error
     ]
 )
 
@@ -54,6 +59,8 @@ LABELS = pa.schema(
         pa.field("status", pa.string(), nullable=False),  # ok | missing | judge_failed
         pa.field("reason", pa.string()),
         pa.field("judge_digest", pa.string(), nullable=False),
+        pa.field("raw", pa.string()),  # what a judge wrote that could not be read
+        pa.field("cut", pa.string()),  # texts it saw only the beginning of, such as "input,reference"
     ]
 )
 

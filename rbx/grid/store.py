@@ -87,6 +87,7 @@ def _write_files(grid: Grid, origin: Origin, staging: Path) -> Manifest:
         synthetic=origin.synthetic,
         models=grid.models,
         metrics=grid.metrics,
+        quality=grid.quality,
         counts=counts_of(
             Tables(grid.prompts, grid.responses, grid.labels),
             grid.duplicate_prompts,
@@ -196,10 +197,11 @@ def _read_table(path: Path, schema: pa.Schema) -> pa.Table:
 
 
 def open_view(path: Path, metric: str = DEFAULT_METRIC) -> GridView:
-    """Open a grid directory on one metric.
+    """Open a grid directory on one metric; ``quality`` is the one that stands for it in this grid.
 
     Raises ``DatasetError`` where a file is absent, altered or malformed (naming file, row and column),
     and where the grid has no such metric (naming those it has).
     """
     manifest, tables = read_tables(path)
-    return dense_view(path, manifest, tables.prompts, tables.responses, tables.labels, metric)
+    chosen = manifest.metric_called(metric)
+    return dense_view(path, manifest, tables.prompts, tables.responses, tables.labels, chosen)

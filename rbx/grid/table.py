@@ -131,6 +131,7 @@ def _prompt_row(
         reference=row.optional_text(columns.reference) if columns.reference else None,
         is_harmful=row.flag(columns.is_harmful) if columns.is_harmful else False,
         input_tokens=input_tokens,
+        source_id=key if columns.id else None,
     )
 
 

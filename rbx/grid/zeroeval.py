@@ -73,6 +73,7 @@ def _prompt(key: str, row: Row, input_tokens: list[int] | None) -> PromptRow:
         input_tokens=(
             int(statistics.median_low(input_tokens)) if input_tokens else row.count("prompt_tokens_qwen")
         ),
+        source_id=key,
     )
 
 

@@ -198,7 +198,7 @@ def test_manifests_that_are_none(tmp_path: Path) -> None:
     path = tmp_path / "grid" / FILE
     good = json.loads(path.read_text())
     for change, message in (
-        ({"format": 99}, "written in format 99, this version reads 1"),
+        ({"format": 99}, "written in format 99, this version reads 2"),
         ({"digest": "0" * 64}, "its digest does not match its list of files"),
         ({"models": []}, "not a valid manifest: models"),
         ({"surprise": 1}, "not a valid manifest: surprise: Extra inputs"),

@@ -8,7 +8,14 @@ import numpy as np
 import pyarrow as pa
 
 from rbx.config.base import digest
-from rbx.grid.harvest import HARVEST_LABELS, HARVEST_PROMPTS, HARVEST_RESPONSES, Harvest, Say
+from rbx.grid.harvest import (
+    HARVEST_LABELS,
+    HARVEST_PROMPTS,
+    HARVEST_RESPONSES,
+    Harvest,
+    Say,
+    harvest_columns,
+)
 from rbx.grid.schema import DEFAULT_METRIC
 from rbx.grid.spec import SynthSource
 from rbx.grid.synth.latent import draw_lengths, draw_scores
@@ -54,16 +61,15 @@ def _keys(n: int) -> list[str]:
 def _prompts(preset: Preset, drawn: Drawn) -> pa.Table:
     tokens = [preset.template_tokens - (-len(text) // CHARACTERS_PER_TOKEN) for text in drawn.texts]
     n = len(drawn.texts)
-    arrays = [
-        pa.array(_keys(n), pa.string()),
-        pa.array(drawn.texts, pa.string()),
-        pa.array([f"synthetic/{preset.families[family].name}" for family in drawn.family], pa.string()),
-        pa.nulls(n, pa.string()),
-        pa.array(drawn.is_harmful),
-        pa.array(tokens, pa.int32()),
-        pa.nulls(n, pa.string()),
-    ]
-    return pa.Table.from_arrays(arrays, schema=HARVEST_PROMPTS)
+    families = [f"synthetic/{preset.families[family].name}" for family in drawn.family]
+    columns = {
+        "key": pa.array(_keys(n), pa.string()),
+        "prompt": pa.array(drawn.texts, pa.string()),
+        "source": pa.array(families, pa.string()),
+        "is_harmful": pa.array(drawn.is_harmful),
+        "input_tokens": pa.array(tokens, pa.int32()),
+    }
+    return harvest_columns(columns, HARVEST_PROMPTS)
 
 
 def _constant(value: str, n: int) -> pa.Array:
@@ -78,28 +84,27 @@ def _pairs(n: int, models: tuple[str, ...]) -> tuple[pa.Array, pa.Array]:
 def _responses(preset: Preset, tokens: np.ndarray[Any, np.dtype[np.int64]]) -> pa.Table:
     keys, models = _pairs(len(tokens), preset.models)
     rows = tokens.size
-    arrays = [
-        keys,
-        models,
-        pa.nulls(rows, pa.string()),
-        pa.array(tokens.ravel(), pa.int32()),
-        pa.array(np.where(tokens.ravel() >= preset.lengths.most_tokens, "length", "stop"), pa.string()),
-        _constant(digest(["synth", MODEL_VERSION]), rows),
-        _constant("ok", rows),
-    ]
-    return pa.Table.from_arrays(arrays, schema=HARVEST_RESPONSES)
+    finish = np.where(tokens.ravel() >= preset.lengths.most_tokens, "length", "stop")
+    columns = {
+        "key": keys,
+        "model": models,
+        "output_tokens": pa.array(tokens.ravel(), pa.int32()),
+        "finish_reason": pa.array(finish, pa.string()),
+        "generation_digest": _constant(digest(["synth", MODEL_VERSION]), rows),
+        "status": _constant("ok", rows),
+    }
+    return harvest_columns(columns, HARVEST_RESPONSES)
 
 
 def _labels(preset: Preset, scores: np.ndarray[Any, np.dtype[np.float64]]) -> pa.Table:
     keys, models = _pairs(len(scores), preset.models)
     rows = scores.size
-    arrays = [
-        keys,
-        models,
-        _constant(DEFAULT_METRIC, rows),
-        pa.array(scores.ravel()),
-        _constant("ok", rows),
-        pa.nulls(rows, pa.string()),
-        _constant(digest(["synth", MODEL_VERSION]), rows),
-    ]
-    return pa.Table.from_arrays(arrays, schema=HARVEST_LABELS)
+    columns = {
+        "key": keys,
+        "model": models,
+        "metric": _constant(DEFAULT_METRIC, rows),
+        "score": pa.array(scores.ravel()),
+        "status": _constant("ok", rows),
+        "judge_digest": _constant(digest(["synth", MODEL_VERSION]), rows),
+    }
+    return harvest_columns(columns, HARVEST_LABELS)
