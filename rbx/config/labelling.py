@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
+from typing_extensions import Self
 
 from rbx.config.base import Name, NonNegativeInt, PositiveFloat, PositiveInt, StrictModel, Text, UnitFloat
 from rbx.config.endpoint import Api, Attempts, Concurrency, Endpoint
@@ -234,28 +235,16 @@ SignalSpec = Annotated[
 ]
 
 
-class LabelSource(StrictModel):
-    """Prompts, broadcast to models, scored by signals.
+class Judging(StrictModel):
+    """Judges, and the signals that score answers by them or by rules."""
 
-    ``quality`` names the signal that stands for the grid's quality wherever no metric is asked for.
-    """
-
-    kind: Literal["label"]
-    prompts: Prompts
-    generation: Generation = Generation()
-    models: tuple[Candidate, ...] = Field(min_length=1)
     judges: tuple[JudgeSpec, ...] = ()
     signals: tuple[SignalSpec, ...] = Field(min_length=1)
-    quality: Name
 
     @model_validator(mode="after")
-    def _joined(self) -> LabelSource:
-        _refuse_twice("models", [model.name for model in self.models])
+    def _joined(self) -> Self:
         _refuse_twice("judges", [judge.name for judge in self.judges])
-        names = [signal.name for signal in self.signals]
-        _refuse_twice("signals", names)
-        if self.quality not in names:
-            raise ValueError(f"quality: {self.quality!r} is none of the signals {', '.join(names)}")
+        _refuse_twice("signals", [signal.name for signal in self.signals])
         judges = {judge.name for judge in self.judges}
         plain = {signal.name for signal in self.signals if not isinstance(signal, BySourceSignal)}
         for signal in self.signals:
@@ -265,6 +254,29 @@ class LabelSource(StrictModel):
                 asked = {*signal.rules.values(), *([signal.otherwise] if signal.otherwise else [])}
                 if wrong := sorted(asked - plain):
                     raise ValueError(f"signal {signal.name}: {wrong[0]!r} is no other signal of the list")
+        return self
+
+
+class LabelSource(Judging):
+    """Prompts, broadcast to models, scored by signals.
+
+    ``quality`` names the signal that stands for the grid's quality wherever no metric is asked for.
+    ``pool`` is a pool file whose models must all be among ``models``.
+    """
+
+    kind: Literal["label"]
+    prompts: Prompts
+    generation: Generation = Generation()
+    pool: Path | None = None
+    models: tuple[Candidate, ...] = Field(min_length=1)
+    quality: Name
+
+    @model_validator(mode="after")
+    def _whole(self) -> Self:
+        _refuse_twice("models", [model.name for model in self.models])
+        names = [signal.name for signal in self.signals]
+        if self.quality not in names:
+            raise ValueError(f"quality: {self.quality!r} is none of the signals {', '.join(names)}")
         return self
 
 

@@ -1,0 +1,85 @@
+"""The folder beside a grid that holds what its build has so far: prompts, answers and scores."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from rbx.config.base import digest
+from rbx.config.labelling import Prompts
+from rbx.errors import DatasetError
+from rbx.label.answer import Question
+from rbx.label.progress import Progress
+from rbx.label.prompts.collect import Collected, collect
+
+SCHEMA = pa.schema(
+    [
+        pa.field("prompt_id", pa.string(), nullable=False),
+        pa.field("prompt", pa.string(), nullable=False),
+        pa.field("source", pa.string(), nullable=False),
+        pa.field("source_id", pa.string()),
+        pa.field("reference", pa.string()),
+        pa.field("tests", pa.string()),
+        pa.field("is_harmful", pa.bool_(), nullable=False),
+        pa.field("input_tokens", pa.int32(), nullable=False),
+    ]
+)
+NOTES = b"rbx"
+
+
+class Workspace:
+    """``NAME.work`` beside the grid ``NAME``; deleting it starts the build anew."""
+
+    def __init__(self, grid: Path) -> None:
+        """The workspace of a grid directory, whether it exists or not."""
+        self.folder = grid.with_name(f"{grid.name}.work")
+        self.prompts = self.folder / "prompts.parquet"
+        self.answers = self.folder / "answers.jsonl"
+        self.labels = self.folder / "labels.jsonl"
+
+    def collected(self, spec: Prompts, progress: Progress) -> Collected:
+        """The prompts collected for this spec before, or else now; raises ``DatasetError``.
+
+        They stay what they were even if their source has changed since, because answers belong to them.
+        """
+        identity = digest(spec.model_dump(mode="json"))
+        if self.prompts.is_file():
+            table, notes = self._read()
+            if notes["spec"] == identity:
+                progress.say(f"{table.num_rows:,} prompts as collected before")
+                rows = zip(*(table[name].to_pylist() for name in SCHEMA.names), strict=True)
+                return Collected(tuple(Question(*row) for row in rows), notes["provenance"])
+        found = collect(spec, progress.say)
+        self._write(found, identity)
+        return found
+
+    def _read(self) -> tuple[pa.Table, dict[str, Any]]:
+        try:
+            table = pq.read_table(self.prompts, schema=SCHEMA)
+            notes = json.loads((pq.read_schema(self.prompts).metadata or {})[NOTES])
+        except (pa.ArrowException, OSError, KeyError, ValueError) as error:
+            raise DatasetError(
+                f"{self.prompts}: not the prompts of a build ({error}); delete it to collect them again"
+            ) from None
+        return table, notes
+
+    def _write(self, found: Collected, identity: str) -> None:
+        columns = list(zip(*found.questions, strict=True)) or [()] * len(SCHEMA)
+        arrays = [pa.array(column, kind.type) for column, kind in zip(columns, SCHEMA, strict=True)]
+        notes = json.dumps({"spec": identity, "provenance": found.provenance}).encode()
+        table = pa.Table.from_arrays(arrays, schema=SCHEMA.with_metadata({NOTES: notes}))
+        partial = self.prompts.with_suffix(".tmp")
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            with partial.open("wb") as file:
+                pq.write_table(table, file, compression="zstd")
+                file.flush()
+                os.fsync(file.fileno())
+            partial.replace(self.prompts)
+        except OSError as error:
+            raise DatasetError(f"{self.prompts}: can't be written: {error.strerror or error}") from None
