@@ -30,10 +30,16 @@ class Built(NamedTuple):
 
 def build_grid(loaded: Loaded[DatasetSpec], folder: Path, say: Say, *, force: bool = False) -> Built:
     """Harvest the source, assemble the grid and write it; raises ``DatasetError`` or ``ConfigError``."""
+    return write_harvest(loaded, _read(loaded.value, say), folder, say, force=force)
+
+
+def write_harvest(
+    loaded: Loaded[DatasetSpec], harvest: Harvest, folder: Path, say: Say, *, force: bool = False
+) -> Built:
+    """Assemble the grid of a harvest and write it; raises ``DatasetError``."""
     spec = loaded.value
-    harvest = _read(spec, say)
-    say("assembling")
     quality = spec.source.quality if isinstance(spec.source, LabelSource) else None
+    say("assembling")
     grid = assemble(harvest, spec.name, quality)
     say("writing")
     origin = Origin(
