@@ -49,6 +49,8 @@ class Endpoint(StrictModel):
         key = os.environ.get(self.api_key_env, "").strip()
         if not key:
             raise ConfigError(f"{self.url}: the environment variable {self.api_key_env} is not set")
+        if not (key.isascii() and key.isprintable()):
+            raise ConfigError(f"{self.url}: {self.api_key_env} holds characters that no header can carry")
         return key
 
 

@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
-from typing_extensions import Self
+from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from rbx.config.base import Name, NonNegativeInt, PositiveFloat, PositiveInt, StrictModel, Text, UnitFloat
 from rbx.config.endpoint import Api, Attempts, Concurrency, Endpoint
 
 CUT_CHARACTERS = 2048
+
+
+def _plain_json(data: dict[str, Any]) -> dict[str, Any]:
+    """YAML also has dates, NaN and keys that are no text."""
+    try:
+        json.dumps(data, sort_keys=True, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"can't be sent as JSON: {error}") from None
+    return data
+
+
+PlainJson = Annotated[dict[str, Any], AfterValidator(_plain_json)]
 
 PublicKind = Literal[
     "reward_bench", "code_ultra_feedback", "beaver_tails", "mix_instruct", "lmsys", "gsm8k", "squad"
@@ -94,7 +106,7 @@ class Generation(StrictModel):
     seed: NonNegativeInt | None = None
     stop: tuple[Text, ...] = ()
     system: Annotated[str, Field(min_length=1)] | None = None
-    extra: dict[str, Any] = Field(default_factory=dict)
+    extra: PlainJson = Field(default_factory=dict)
 
     @model_validator(mode="after")
     def _own_keys(self) -> Generation:
@@ -109,13 +121,22 @@ class Generation(StrictModel):
 class Candidate(StrictModel):
     """One model to label: an endpoint that serves it, or weights for vLLM's batch API, or both.
 
+    ``engine`` holds keyword arguments of ``vllm.LLM`` for them, such as ``max_model_len``.
     ``tokenizer`` is the ``tokenizer.json`` that recounts tokens where the server reports none.
     """
 
     name: Text
     endpoint: Endpoint | None = None
     weights: Text | None = None  # a folder or a hub id, for --offline-vllm
+    engine: PlainJson = Field(default_factory=dict)
     tokenizer: Path | None = None
+
+    @field_validator("engine")
+    @classmethod
+    def _own_code_only(cls, engine: dict[str, Any]) -> dict[str, Any]:
+        if wrong := sorted({"model", "trust_remote_code"} & set(engine)):
+            raise ValueError(f"must not hold {', '.join(wrong)}")
+        return engine
 
 
 class EndpointJudge(StrictModel):
@@ -242,7 +263,7 @@ class Judging(StrictModel):
     signals: tuple[SignalSpec, ...] = Field(min_length=1)
 
     @model_validator(mode="after")
-    def _joined(self) -> Self:
+    def _joined(self) -> Judging:
         _refuse_twice("judges", [judge.name for judge in self.judges])
         _refuse_twice("signals", [signal.name for signal in self.signals])
         judges = {judge.name for judge in self.judges}
@@ -272,11 +293,13 @@ class LabelSource(Judging):
     quality: Name
 
     @model_validator(mode="after")
-    def _whole(self) -> Self:
+    def _whole(self) -> LabelSource:
         _refuse_twice("models", [model.name for model in self.models])
         names = [signal.name for signal in self.signals]
         if self.quality not in names:
             raise ValueError(f"quality: {self.quality!r} is none of the signals {', '.join(names)}")
+        if "quality" in names and self.quality != "quality":
+            raise ValueError(f"quality: is {self.quality!r}, so rename the signal that is called quality")
         return self
 
 
