@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ import pyarrow.parquet as pq
 
 from rbx.config.base import digest
 from rbx.config.labelling import Prompts
+from rbx.durable import write_table
 from rbx.errors import DatasetError
 from rbx.label.answer import Question
 from rbx.label.progress import Progress
@@ -73,13 +73,5 @@ class Workspace:
         arrays = [pa.array(column, kind.type) for column, kind in zip(columns, SCHEMA, strict=True)]
         notes = json.dumps({"spec": identity, "provenance": found.provenance}).encode()
         table = pa.Table.from_arrays(arrays, schema=SCHEMA.with_metadata({NOTES: notes}))
-        partial = self.prompts.with_suffix(".tmp")
-        try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            with partial.open("wb") as file:
-                pq.write_table(table, file, compression="zstd")
-                file.flush()
-                os.fsync(file.fileno())
-            partial.replace(self.prompts)
-        except OSError as error:
-            raise DatasetError(f"{self.prompts}: can't be written: {error.strerror or error}") from None
+        self.folder.mkdir(parents=True, exist_ok=True)
+        write_table(table, self.prompts)

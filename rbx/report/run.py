@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from rbx.durable import write_json, write_table, write_text
 from rbx.errors import StoreError
 from rbx.report.analysis import Analysis, analyse
 from rbx.report.cells_table import cells_table
@@ -15,7 +16,6 @@ from rbx.report.ontime.csv import on_time_csv
 from rbx.report.page import render_page
 from rbx.report.paired import Resampling
 from rbx.report.summary import summarise
-from rbx.sweep.durable import write_json, write_table, write_text
 
 
 @dataclass(frozen=True)

@@ -15,10 +15,10 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from rbx.config.experiment import Workload
+from rbx.durable import write_table
 from rbx.errors import BundleError, DatasetError, StoreError
 from rbx.grid.schema import GridView
 from rbx.heads.predictions import Predictions
-from rbx.sweep.durable import write_table
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]

@@ -29,8 +29,8 @@ from typing import Any, ClassVar
 import pyarrow as pa
 from pydantic import ConfigDict, TypeAdapter
 
+from rbx.durable import clear_leftovers, write_json, write_table
 from rbx.errors import StoreError
-from rbx.sweep.durable import clear_leftovers, write_json, write_table
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from rbx.config.policy import BearPolicy, RouteBalancePolicy, RoutedPolicy
-from rbx.sweep.durable import write_table
+from rbx.durable import write_table
 from rbx.sweep.records import RECORDS
 from rbx.sweep.store import CellSpec, SweepStore
 

@@ -10,8 +10,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from rbx.durable import write_json, write_table
 from rbx.errors import StoreError
-from rbx.sweep.durable import write_json, write_table
 from rbx.sweep.store import SweepStore
 
 SUMMARY: dict[str, Any] = {

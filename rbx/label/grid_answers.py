@@ -1,0 +1,47 @@
+"""Questions and answers of a finished grid, to be scored again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from rbx.grid.store import Tables
+from rbx.label.answer import Answer, Question, Stub, text_hash
+
+
+@dataclass(frozen=True)
+class GivenAnswers:
+    """Answers that are in memory."""
+
+    stubs: Sequence[Stub]
+    answers: Sequence[Answer]
+
+    def load(self, at: int) -> Answer:
+        """The answer behind ``stubs[at]``."""
+        return self.answers[at]
+
+
+def given_answers(answers: Sequence[Answer]) -> GivenAnswers:
+    """Answers in the order given."""
+    stubs = [Stub(each.question.prompt_id, each.model, text_hash(each.response)) for each in answers]
+    return GivenAnswers(stubs, answers)
+
+
+def questions_of(prompts: pa.Table) -> dict[str, Question]:
+    """A grid's prompts by their id."""
+    columns = (prompts[name].to_pylist() for name in Question._fields)
+    return {row[0]: Question(*row) for row in zip(*columns, strict=True)}
+
+
+def answers_of(tables: Tables) -> list[Answer]:
+    """A grid's answers that have a text, in its order; a synthetic grid has none."""
+    questions = questions_of(tables.prompts)
+    fields = ("prompt_id", "model", "response", "output_tokens", "finish_reason", "status")
+    rows = zip(*(tables.responses[name].to_pylist() for name in fields), strict=True)
+    return [
+        Answer(questions[prompt_id], model, response, output_tokens, finish_reason)
+        for prompt_id, model, response, output_tokens, finish_reason, status in rows
+        if status == "ok" and response and response.strip()
+    ]
