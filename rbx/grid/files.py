@@ -8,7 +8,7 @@ import hashlib
 import io
 import json
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
@@ -33,13 +33,16 @@ def file_format(path: Path) -> str:
     raise DatasetError(f"{path}: unknown kind of file; expected .jsonl, .csv (also .gz) or .parquet")
 
 
-def read_rows(path: Path) -> Iterator[Row]:
-    """Every row of a file; raises ``DatasetError`` where it can't be read."""
+def read_rows(path: Path, columns: Sequence[str] | None = None) -> Iterator[Row]:
+    """Every row of a file; raises ``DatasetError`` where it can't be read.
+
+    ``columns`` are those that will be looked at: of Parquet no others are read.
+    """
     kind = file_format(path)
     if not path.is_file():
         raise DatasetError(f"{path}: no such file")
     if kind == "parquet":
-        return _parquet(path)
+        return _parquet(path, columns)
     return _jsonl(path) if kind == "jsonl" else _csv(path)
 
 
@@ -127,10 +130,10 @@ def _check_header(path: Path, header: list[str]) -> None:
             raise DatasetError(f"{path}: the header names column {name!r} twice")
 
 
-def _parquet(path: Path) -> Iterator[Row]:
+def _parquet(path: Path, columns: Sequence[str] | None) -> Iterator[Row]:
     try:
         number = 0
-        for batch in pq.ParquetFile(path).iter_batches(BATCH_ROWS):
+        for batch in pq.ParquetFile(path).iter_batches(BATCH_ROWS, columns=columns):
             for values in batch.to_pylist():
                 number += 1
                 yield Row(path, number, values)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -80,7 +81,8 @@ def read_table(spec: LongTableSource | WideTableSource, say: Say) -> Harvest:
     for row in read_rows(spec.path):
         columns.update(row.values)
         _collect(collected, row, spec)
-    _refuse_absent_columns(spec, columns, spec.path)
+    of_models = spec.models.values() if isinstance(spec, WideTableSource) else ()
+    refuse_absent_columns(spec.path, [spec.columns, *of_models], columns)
     provenance: dict[str, Any] = {
         "files": {spec.path.name: sha256_of(spec.path)},
         "input_tokens": _tokens_origin(collected, spec.columns.input_tokens),
@@ -110,14 +112,12 @@ def _collect(collected: _Collected, row: Row, spec: LongTableSource | WideTableS
         collected.answer(row, key, model, columns)
 
 
-def _refuse_absent_columns(spec: LongTableSource | WideTableSource, columns: set[str], path: Path) -> None:
-    maps: list[StrictModel] = [spec.columns]
-    if isinstance(spec, WideTableSource):
-        maps.extend(spec.models.values())
-    absent = {name for each in maps for name in each.model_dump().values() if name} - columns
-    if columns and absent:
+def refuse_absent_columns(path: Path, mapped: Iterable[StrictModel], found: set[str]) -> None:
+    """Raises ``DatasetError`` where a column map names a column that no row of a file has."""
+    absent = {name for each in mapped for name in each.model_dump().values() if name} - found
+    if found and absent:
         raise DatasetError(
-            f"{path}: no column {', '.join(map(repr, sorted(absent)))}; it has {', '.join(sorted(columns))}"
+            f"{path}: no column {', '.join(map(repr, sorted(absent)))}; it has {', '.join(sorted(found))}"
         )
 
 
