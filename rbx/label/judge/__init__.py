@@ -1,0 +1,1 @@
+"""Scores by a judge: DeepEval's G-Eval over a language model, its replies read strictly."""

@@ -1,0 +1,76 @@
+"""A judge behind any server that speaks the OpenAI API."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rbx.config.labelling import EndpointJudge
+from rbx.label.completion import CompletionClient, CompletionError
+from rbx.label.judge.reply import HIGHEST, LOWEST, JudgeFault, Reply
+
+REFUSING_ALL = frozenset({401, 403, 404})  # a wrong key, address or model's name: no question gets through
+
+_SCHEMA = {
+    "type": "object",
+    "properties": {
+        "reason": {"type": "string"},
+        "score": {"type": "number", "minimum": LOWEST, "maximum": HIGHEST},
+    },
+    "required": ["reason", "score"],
+    "additionalProperties": False,
+}
+_FORMATS: dict[str, dict[str, Any]] = {
+    "none": {},
+    "json_object": {"response_format": {"type": "json_object"}},
+    "json_schema": {
+        "response_format": {
+            "type": "json_schema",
+            "json_schema": {"name": "judgement", "strict": True, "schema": _SCHEMA},
+        }
+    },
+}
+
+
+class EndpointAsker:
+    """Sends each prompt as one user message; deadline and retries are the endpoint's."""
+
+    def __init__(self, spec: EndpointJudge) -> None:
+        """Raises ``ConfigError`` where the endpoint's key is not in the environment."""
+        self._client = CompletionClient(spec.endpoint)
+        self._open = False
+        self._parameters: dict[str, Any] = {
+            "model": spec.endpoint.served_name or spec.model,
+            "temperature": spec.temperature,
+            "max_tokens": spec.max_tokens,
+            **_FORMATS[spec.response_format],
+        }
+        self._judge_model = spec.model
+
+    @property
+    def identity(self) -> Mapping[str, Any]:
+        """The model, and every parameter of the requests, the served name among them."""
+        return {"kind": "endpoint", "model": self._judge_model, "parameters": self._parameters}
+
+    async def ask(self, prompt: str) -> Reply:
+        """The reply; raises ``JudgeFault`` without a text where the server gave none."""
+        if not self._open:
+            self._open = True  # before the await: others may come meanwhile
+            await self._client.__aenter__()
+        try:
+            found = await self._client.complete(
+                {**self._parameters, "messages": [{"role": "user", "content": prompt}]}
+            )
+        except CompletionError as error:
+            raise JudgeFault(str(error), unreached=_unreached(error)) from None
+        return Reply(found.text, found.finish_reason)
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._client.close()
+
+
+def _unreached(error: CompletionError) -> bool:
+    if error.status is None:
+        return error.kind != "malformed"
+    return error.status >= 500 or error.status in REFUSING_ALL

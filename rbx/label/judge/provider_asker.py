@@ -1,0 +1,131 @@
+"""A judge behind one of DeepEval's own model classes: hosted models, Ollama, gateways."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from pydantic import SecretStr
+
+from rbx.config.labelling import ProviderJudge
+from rbx.errors import ConfigError
+from rbx.label.judge.quiet import prepare_deepeval
+from rbx.label.judge.reply import JudgeFault, Reply, encodable
+
+CLASSES = {
+    "openai": "OpenAIModel",
+    "azure": "AzureOpenAIModel",
+    "anthropic": "AnthropicModel",
+    "gemini": "GeminiModel",
+    "ollama": "OllamaModel",
+    "litellm": "LiteLLMModel",
+    "openrouter": "OpenRouterModel",
+}
+SHOWN_CHARACTERS = 300
+ADDRESSES = frozenset({"base_url"})  # where a model answers says nothing of what it answers
+
+# What providers' libraries raise, by the package that defines it; DeepEval's retries wrap them in tenacity's.
+_LIBRARIES = frozenset(
+    {"anthropic", "deepeval", "google", "grpc", "httpcore", "httpx", "litellm", "ollama", "openai"}
+    | {"aiohttp", "pydantic", "pydantic_core", "requests", "tenacity"}
+)
+_NETWORK = (OSError, TimeoutError, asyncio.TimeoutError)  # two timeouts before Python 3.11
+_UNREADABLE = (AttributeError, LookupError, ValueError)  # a response without what DeepEval looks for in it
+
+
+class ProviderAsker:
+    """Sends each prompt through DeepEval's class, with DeepEval's retries, and takes the bare text back.
+
+    The text is read by this package, not by the class's own schema handling, which completes cut JSON: a
+    score of 10 cut after its first digit would be a 1.
+    """
+
+    def __init__(self, spec: ProviderJudge) -> None:
+        """Raises ``ConfigError`` for a key among the options and for what the class refuses."""
+        for name in _secret_names(spec.options):
+            raise ConfigError(
+                f"judge {spec.name}: option {name!r} would write a secret into the spec; "
+                f"set the environment variable that DeepEval documents for {spec.provider} instead"
+            )
+        prepare_deepeval()
+        from deepeval import models
+        from deepeval.errors import DeepEvalError
+
+        try:
+            self._model: Any = getattr(models, CLASSES[spec.provider])(model=spec.model, **spec.options)
+        except (DeepEvalError, TypeError, ValueError) as error:
+            raise ConfigError(f"judge {spec.name}: DeepEval's {CLASSES[spec.provider]}: {error}") from None
+        self._spec = spec
+        self._secrets = [
+            value.get_secret_value() for value in vars(self._model).values() if isinstance(value, SecretStr)
+        ]
+
+    @property
+    def identity(self) -> Mapping[str, Any]:
+        """Provider, model, options; the temperature may come from DeepEval's settings."""
+        return {
+            "kind": "deepeval",
+            "provider": self._spec.provider,
+            "model": self._spec.model,
+            "options": {key: value for key, value in self._spec.options.items() if key not in ADDRESSES},
+            "temperature": getattr(self._model, "temperature", None),
+        }
+
+    async def ask(self, prompt: str) -> Reply:
+        """The reply; raises ``JudgeFault`` without a text where there is none within the deadline."""
+        # A task hands over whatever the class raises, of any library, installed or not.
+        task = asyncio.ensure_future(self._model.a_generate(prompt))
+        try:
+            await asyncio.wait({task}, timeout=self._spec.deadline_s)
+            if not task.done():
+                raise JudgeFault(f"timeout: no answer within {self._spec.deadline_s:g} s", unreached=True)
+        finally:
+            task.cancel()
+            await asyncio.wait({task})
+        error = _unwrapped(task.exception())
+        if error is not None:
+            raise self._fault(error)
+        text, _ = task.result()
+        return Reply(encodable(text) if isinstance(text, str) else "")
+
+    async def close(self) -> None:
+        """Nothing: DeepEval's classes open a client for each call."""
+
+    def _fault(self, error: BaseException) -> BaseException:
+        detail = f"{type(error).__name__}: {error}"
+        for secret in self._secrets:
+            detail = detail.replace(secret, "***")
+        detail = encodable(detail[:SHOWN_CHARACTERS])
+        if isinstance(error, _UNREADABLE):
+            return JudgeFault(f"unreadable response: {detail}")
+        library = type(error).__module__.partition(".")[0]
+        # DeepEval has plain Exceptions of its own.
+        if library in _LIBRARIES or isinstance(error, _NETWORK) or type(error) is Exception:
+            return JudgeFault(f"{self._spec.provider}: {detail}", unreached=_unreached(error))
+        return error
+
+
+def _unwrapped(error: BaseException | None) -> BaseException | None:
+    last = getattr(error, "last_attempt", None)
+    return last.exception() or error if last is not None else error
+
+
+def _unreached(error: BaseException) -> bool:
+    """Whether the provider may be gone, or refuse every question, rather than fail this one."""
+    status = getattr(error, "status_code", None)
+    return not isinstance(status, int) or status >= 500 or status in (401, 403, 404)
+
+
+def _secret_names(options: Mapping[str, Any]) -> Iterator[str]:
+    for name, value in options.items():
+        if _names_secret(name.lower()):
+            yield name
+        if isinstance(value, Mapping):
+            yield from _secret_names(value)
+
+
+def _names_secret(name: str) -> bool:
+    if any(part in name for part in ("key", "secret", "password", "credential", "authorization")):
+        return True
+    return "token" in name and not name.endswith("tokens") and not name.startswith("cost_per_")
