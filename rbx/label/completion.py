@@ -18,6 +18,8 @@ MAX_BODY_BYTES = 64 << 20
 MAX_WAIT_S = 60.0  # the longest pause that a server's Retry-After is granted
 SHOWN_CHARACTERS = 300
 RETRIED_STATUS = frozenset({408, 409, 425, 429})
+# Refusals that would meet any other request as well: the key, the path, the account.
+ANY_REQUEST_STATUS = RETRIED_STATUS | {401, 402, 403, 404, 405, 407, 410}
 
 T = TypeVar("T")
 Kind = Literal["unreachable", "timeout", "status", "malformed"]
@@ -50,6 +52,11 @@ class CompletionError(Exception):
     def retryable(self) -> bool:
         """Whether another attempt may fare better: all but a request that the server refuses."""
         return self.status is None or self.status >= 500 or self.status in RETRIED_STATUS
+
+    @property
+    def blames_request(self) -> bool:
+        """Whether the server refused this request for what it holds, so that others may fare better."""
+        return self.status is not None and 400 <= self.status < 500 and self.status not in ANY_REQUEST_STATUS
 
     def __str__(self) -> str:
         """Kind, attempts and detail in one line."""

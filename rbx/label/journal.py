@@ -42,10 +42,13 @@ class Journal:
             raise DatasetError(f"{path}: can't be opened: {error.strerror or error}") from None
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+            self._end = self._drop_torn_line()
+        except BlockingIOError:
             self._file.close()
             raise DatasetError(f"{path}: another rbx writes it; wait for that one, or end it") from None
-        self._end = self._drop_torn_line()
+        except OSError as error:
+            self._file.close()
+            raise DatasetError(f"{path}: can't be locked or read: {error.strerror or error}") from None
         self._synced_s = time.monotonic()
 
     def __enter__(self) -> Journal:
@@ -69,6 +72,7 @@ class Journal:
             if time.monotonic() - self._synced_s > SYNC_S:
                 self._sync()
         except OSError as error:
+            self._file.truncate(offset)  # or else the next row would go on in the middle of this one
             raise DatasetError(
                 f"{self.path}: can't be written: {error.strerror or error}; the rows so far are kept, "
                 "so make room and run the command again"

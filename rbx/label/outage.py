@@ -38,6 +38,11 @@ class Outage:
                 "rows so far are kept: bring the server back and run the same command again"
             )
 
+    @property
+    def holding(self) -> int:
+        """Rows held back."""
+        return len(self._held)
+
     def flush(self) -> None:
         """Write the rows held back: at the end of all work, when the server was heard after them or never."""
         for row, _ in self._held:
