@@ -66,9 +66,9 @@ def assemble(harvest: Harvest, name: str, quality: str | None = None) -> Grid:
         raise DatasetError(f"{name}: labels of {unanswered[0]!r}, which has no response rows")
     metrics = natural_order(pc.unique(harvest.labels["metric"]).to_pylist())
     ids = prompts["prompt_id"]
-    responses = _dense(harvest.responses, position_of_key, ids, {"model": models}, RESPONSES, name)
+    responses = dense_rows(harvest.responses, position_of_key, ids, {"model": models}, RESPONSES, name)
     both = {"model": models, "metric": metrics}
-    labels = _dense(harvest.labels, position_of_key, ids, both, LABELS, name)
+    labels = dense_rows(harvest.labels, position_of_key, ids, both, LABELS, name)
     for mixed in mixed_judges(labels):
         raise DatasetError(f"{name}: {mixed}")
     try:
@@ -113,7 +113,7 @@ def _identify(harvested: pa.Table, name: str) -> _Identified:
     return _Identified(pa.Table.from_arrays(arrays, schema=PROMPTS), position_of_key, twin_of_key)
 
 
-def _dense(
+def dense_rows(
     rows: pa.Table,
     position_of_key: dict[str, int],
     ids: pa.ChunkedArray,
@@ -121,7 +121,11 @@ def _dense(
     schema: pa.Schema,
     name: str,
 ) -> pa.Table:
-    """One row per cell of prompts × ``axes``, those without a source row filled in as missing."""
+    """One row per cell of prompts × ``axes``, those without a source row filled in as missing.
+
+    ``rows`` are keyed by ``key``, ``position_of_key`` says which of ``ids`` that is. Raises ``DatasetError``
+    for a key that is none of them, and for two rows of one cell.
+    """
     position = _positions(rows, position_of_key, name)
     rows, cell = rows.filter(pa.array(position != DROPPED)), position[position != DROPPED]
     for column, axis in axes.items():
