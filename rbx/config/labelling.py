@@ -257,10 +257,21 @@ SignalSpec = Annotated[
 
 
 class Judging(StrictModel):
-    """Judges, and the signals that score answers by them or by rules."""
+    """Judges, and the signals that score answers by them or by rules.
+
+    Without ``signals`` each judge is a signal of its own name.
+    """
 
     judges: tuple[JudgeSpec, ...] = ()
     signals: tuple[SignalSpec, ...] = Field(min_length=1)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _judges_alone(cls, data: Any) -> Any:
+        if not isinstance(data, dict) or data.get("signals") or not isinstance(data.get("judges"), list):
+            return data
+        names = [judge.get("name") for judge in data["judges"] if isinstance(judge, dict)]
+        return data | {"signals": [{"kind": "judge", "name": name, "judge": name} for name in names]}
 
     @model_validator(mode="after")
     def _joined(self) -> Judging:

@@ -12,7 +12,7 @@ from rbx.grid.judges import mixed_judges
 from rbx.grid.manifest import Manifest
 from rbx.grid.order import natural_order
 from rbx.grid.schema import LABELS
-from rbx.grid.store import Tables
+from rbx.grid.tables import Tables
 
 
 def with_labels(manifest: Manifest, tables: Tables, further: pa.Table) -> Grid:

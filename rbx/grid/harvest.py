@@ -115,9 +115,14 @@ def harvest_rows(
     return Harvest(
         prompts=_table(prompts, HARVEST_PROMPTS),
         responses=_table(responses, HARVEST_RESPONSES),
-        labels=_table(labels, HARVEST_LABELS),
+        labels=label_table(labels),
         provenance=provenance,
     )
+
+
+def label_table(rows: Sequence[LabelRow]) -> pa.Table:
+    """Labels alone, as a table of ``HARVEST_LABELS``."""
+    return _table(rows, HARVEST_LABELS)
 
 
 def harvest_columns(columns: Mapping[str, pa.Array], schema: pa.Schema) -> pa.Table:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from rbx.grid.store import Tables
+from rbx.grid.tables import Tables
 from rbx.label.answer import Answer, Question, Stub, text_hash
 
 

@@ -7,19 +7,21 @@ import signal
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+from rbx.label.progress import Progress
+
 Work = Callable[[asyncio.Event], Coroutine[Any, Any, None]]
 
 
-def run_until_interrupted(work: Work, stopping: Callable[[], None]) -> bool:
+def run_until_interrupted(work: Work, progress: Progress) -> bool:
     """Run ``work`` in a loop of its own; returns False where it was interrupted.
 
-    The event that ``work`` gets is set at the first Ctrl-C or SIGTERM, of which ``stopping`` tells; the
+    The event that ``work`` gets is set at the first Ctrl-C or SIGTERM, of which ``progress`` tells; the
     second cancels it. Outside the main thread signals are left alone.
     """
-    return asyncio.run(_run(work, stopping))
+    return asyncio.run(_run(work, progress))
 
 
-async def _run(work: Work, stopping: Callable[[], None]) -> bool:
+async def _run(work: Work, progress: Progress) -> bool:
     stop, loop = asyncio.Event(), asyncio.get_running_loop()
     task = asyncio.create_task(work(stop))
 
@@ -28,7 +30,7 @@ async def _run(work: Work, stopping: Callable[[], None]) -> bool:
             task.cancel()
         else:
             stop.set()
-            stopping()
+            progress.say("finishing what is under way; Ctrl-C again leaves it")
 
     watched: tuple[signal.Signals, ...] = (signal.SIGINT, signal.SIGTERM)
     try:

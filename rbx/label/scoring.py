@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from rbx.errors import RbxError
 from rbx.label.answer import Answers, Signal, Verdict
 from rbx.label.flow import run_bounded
+from rbx.label.interrupt import run_until_interrupted
 from rbx.label.label_book import Key, LabelBook
 from rbx.label.outage import Outage
 from rbx.label.progress import Progress
@@ -38,6 +39,19 @@ async def score_answers(
         for stage in stages:
             stage.cancel()
         await asyncio.gather(*stages, return_exceptions=True)
+
+
+def run_scoring(scoring: Scoring, signals: Sequence[Signal], progress: Progress) -> bool:
+    """``score_answers`` in a loop of its own, then close the signals; False where Ctrl-C ended it."""
+
+    async def work(stop: asyncio.Event) -> None:
+        try:
+            await score_answers(scoring, signals, progress, stop)
+        finally:
+            await asyncio.gather(*(signal.close() for signal in signals))
+
+    progress.say("scoring the answers")
+    return run_until_interrupted(work, progress)
 
 
 async def _one_signal(scoring: Scoring, signal: Signal, progress: Progress, stop: asyncio.Event) -> None:

@@ -1,0 +1,74 @@
+"""A finished grid's answers scored by further signals."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rbx.errors import DatasetError
+from rbx.grid.build import Built
+from rbx.grid.extend import with_labels
+from rbx.grid.harvest import LabelRow, label_table
+from rbx.grid.store import Origin, read_tables, write_grid
+from rbx.label.answer import Answers, Signal
+from rbx.label.grid_answers import answers_of, given_answers
+from rbx.label.journal import Journal
+from rbx.label.label_book import LabelBook, label_rows
+from rbx.label.progress import Progress
+from rbx.label.scoring import Scoring, run_scoring
+from rbx.label.workspace import Workspace
+
+
+@dataclass(frozen=True)
+class Regrade:
+    """What to do with a grid: read it, score it, and write the one with more metrics to ``out``."""
+
+    grid: Path
+    out: Path
+    retry_failed: bool = False
+    force: bool = False
+
+
+def regrade_grid(task: Regrade, signals: Sequence[Signal], progress: Progress) -> Built | None:
+    """The grid with a metric more for each signal; None where Ctrl-C ended it, with all scores kept.
+
+    Raises ``DatasetError`` where the grid does not hold, has no answers, or has such a metric already,
+    and ``ServerError`` where a judge's server has gone.
+    """
+    progress.say(f"reading {task.grid}")
+    manifest, tables = read_tables(task.grid)
+    if again := [signal.name for signal in signals if signal.name in manifest.metrics]:
+        raise DatasetError(f"{task.grid}: has a metric {again[0]!r} already; give the signal another name")
+    answers = given_answers(answers_of(tables))
+    if not answers.stubs:
+        raise DatasetError(f"{task.grid}: holds no answers' texts to score")
+    rows = score_given(Workspace(task.out).labels, answers, signals, progress, task.retry_failed)
+    if rows is None:
+        return None
+    origin = Origin(
+        name=task.out.name,
+        description=manifest.description,
+        licence=manifest.licence,
+        synthetic=manifest.synthetic,
+        spec=manifest.spec,
+        sources=manifest.sources,
+        provenance=manifest.provenance
+        | {
+            "judged_from": manifest.digest,
+            "signals": manifest.provenance.get("signals", {}) | {each.name: each.digest for each in signals},
+        },
+    )
+    grid = with_labels(manifest, tables, label_table(rows))
+    return Built(*write_grid(grid, origin, task.out, force=task.force))
+
+
+def score_given(
+    journal: Path, answers: Answers, signals: Sequence[Signal], progress: Progress, retry_failed: bool
+) -> list[LabelRow] | None:
+    """Score answers, each score kept in ``journal``; a row an answer and signal, or None after Ctrl-C."""
+    with Journal(journal) as labels:
+        book = LabelBook(labels, {signal.name: signal.digest for signal in signals})
+        if not run_scoring(Scoring(answers, book, retry_failed), signals, progress):
+            return None
+        return list(label_rows(signals, answers, book))
