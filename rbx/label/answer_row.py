@@ -84,12 +84,28 @@ def row_of_error(pair: Pair, error: str) -> AnswerRow:
 
 def read_row(row: Mapping[str, Any]) -> AnswerRow:
     """A journal's row, checked; raises ``ValueError`` for what is none of an answer."""
-    if set(row) != set(AnswerRow._fields):
+    if row.keys() != _KEYS:
         raise ValueError(f"holds the keys {', '.join(sorted(row))}, not {', '.join(AnswerRow._fields)}")
     read = AnswerRow(**row)
-    texts = (read.prompt_id, read.model, read.digest)
-    if not all(isinstance(text, str) for text in texts) or read.status not in get_args(AnswerStatus):
-        raise ValueError(f"has status {read.status!r} and identity {texts!r}")
+    for name, allowed in _ALLOWED.items():
+        if row[name] not in allowed:
+            raise ValueError(f"has {name} {row[name]!r}")
+    for name in _TEXTS:
+        if not isinstance(row[name], str):
+            raise ValueError(f"has {name} {row[name]!r}, which is no text")
+    for name in _COUNTS:
+        if row[name] is not None and not (type(row[name]) is int and 0 <= row[name] < 2**31):
+            raise ValueError(f"has {name} {row[name]!r}, which is no count")
     if not isinstance(read.text, str) and (read.text is not None or read.status != "error"):
         raise ValueError(f"has status {read.status} and no text")
     return read
+
+
+_KEYS = frozenset(AnswerRow._fields)
+_TEXTS = ("prompt_id", "model", "digest")
+_COUNTS = ("input_tokens", "output_tokens", "recount")
+_ALLOWED: dict[str, tuple[str | None, ...]] = {
+    "status": get_args(AnswerStatus),
+    "finish_reason": (*get_args(FinishReason), None),
+    "tokens_source": (*get_args(TokensSource), None),
+}

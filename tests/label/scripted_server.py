@@ -65,15 +65,20 @@ def prompt_of(body: Mapping[str, Any]) -> str:
 
 
 @contextmanager
-def scripted(rule: Rule, models: tuple[str, ...] = ("scripted",)) -> Iterator[Scripted]:
-    """Serve ``rule`` on a free port of the loopback interface until the block ends."""
+def scripted(
+    rule: Rule, models: tuple[str, ...] = ("scripted",), listing_status: Callable[[], int] = lambda: 200
+) -> Iterator[Scripted]:
+    """Serve ``rule`` on a free port of the loopback interface until the block ends.
+
+    ``/models`` lists ``models`` with the status that ``listing_status`` gives each time.
+    """
     served = Scripted("", [], [])
     loop = asyncio.new_event_loop()
     started = threading.Event()
     runners: list[web.AppRunner] = []
 
     async def start() -> None:
-        app = _application(rule, models, served)
+        app = _application(rule, models, served, listing_status)
         runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
         runners.append(runner)
         await runner.setup()
@@ -98,7 +103,9 @@ def scripted(rule: Rule, models: tuple[str, ...] = ("scripted",)) -> Iterator[Sc
         loop.close()
 
 
-def _application(rule: Rule, models: tuple[str, ...], served: Scripted) -> web.Application:
+def _application(
+    rule: Rule, models: tuple[str, ...], served: Scripted, listing_status: Callable[[], int]
+) -> web.Application:
     under_way = 0
 
     async def ask(request: web.Request) -> web.Response:
@@ -119,7 +126,8 @@ def _application(rule: Rule, models: tuple[str, ...], served: Scripted) -> web.A
         )
 
     async def listed(request: web.Request) -> web.Response:
-        return web.json_response({"object": "list", "data": [{"id": name} for name in models]})
+        listing = {"object": "list", "data": [{"id": name} for name in models]}
+        return web.json_response(listing, status=listing_status())
 
     app = web.Application()
     app.router.add_post("/v1/chat/completions", ask)
