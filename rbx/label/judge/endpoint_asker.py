@@ -9,8 +9,6 @@ from rbx.config.labelling import EndpointJudge
 from rbx.label.completion import CompletionClient, CompletionError
 from rbx.label.judge.reply import HIGHEST, LOWEST, JudgeFault, Reply
 
-REFUSING_ALL = frozenset({401, 403, 404})  # a wrong key, address or model's name: no question gets through
-
 _SCHEMA = {
     "type": "object",
     "properties": {
@@ -62,15 +60,9 @@ class EndpointAsker:
                 {**self._parameters, "messages": [{"role": "user", "content": prompt}]}
             )
         except CompletionError as error:
-            raise JudgeFault(str(error), unreached=_unreached(error)) from None
+            raise JudgeFault(str(error), unreached=not error.blames_request) from None
         return Reply(found.text, found.finish_reason)
 
     async def close(self) -> None:
         """Close the connections."""
         await self._client.close()
-
-
-def _unreached(error: CompletionError) -> bool:
-    if error.status is None:
-        return error.kind != "malformed"
-    return error.status >= 500 or error.status in REFUSING_ALL

@@ -10,6 +10,7 @@ from pydantic import SecretStr
 
 from rbx.config.labelling import ProviderJudge
 from rbx.errors import ConfigError
+from rbx.label.completion import CompletionError
 from rbx.label.judge.quiet import prepare_deepeval
 from rbx.label.judge.reply import JudgeFault, Reply, encodable
 
@@ -112,9 +113,9 @@ def _unwrapped(error: BaseException | None) -> BaseException | None:
 
 
 def _unreached(error: BaseException) -> bool:
-    """Whether the provider may be gone, or refuse every question, rather than fail this one."""
     status = getattr(error, "status_code", None)
-    return not isinstance(status, int) or status >= 500 or status in (401, 403, 404)
+    known = status if isinstance(status, int) else None
+    return not CompletionError("status", str(error), known).blames_request
 
 
 def _secret_names(options: Mapping[str, Any]) -> Iterator[str]:
