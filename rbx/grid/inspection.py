@@ -11,42 +11,28 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from rbx.grid.census import Census, take_census
+from rbx.grid.limits import skew_sentences
 from rbx.grid.manifest import Manifest
 from rbx.grid.rules import Finding, label_faults, prompt_faults, response_faults
-from rbx.grid.store import Tables, counts_of, read_tables
+from rbx.grid.store import read_tables
+from rbx.grid.tables import Tables, counts_of
 
 SHOWN_MODELS = 8
 TOKENS_REMEDY = "Count them with the model's tokenizer and name the column as source.columns.input_tokens"
 
 
 @dataclass(frozen=True)
-class Coverage:
-    """Labels of one (model, metric) and how the others are missing."""
-
-    model: str
-    metric: str
-    prompts: int
-    present: int
-    missing: int
-    judge_failed: int
-
-    @property
-    def share(self) -> float:
-        """Present / prompts."""
-        return self.present / self.prompts if self.prompts else 0.0
-
-
-@dataclass(frozen=True)
 class Inspection:
-    """Faults fail the check; warnings and coverage inform."""
+    """Faults fail the check; warnings and the census inform."""
 
     name: str
     digest: str
     synthetic: bool
+    quality: str  # the metric that stands for quality
     faults: tuple[Finding, ...]
     warnings: tuple[Finding, ...]
-    coverage: tuple[Coverage, ...]
-    truncated_share: dict[str, float | None]  # by model; None where no finish reason is known
+    census: Census
 
     def document(self) -> dict[str, Any]:
         """Plain values for JSON."""
@@ -57,14 +43,15 @@ def inspect_grid(folder: Path) -> Inspection:
     """Check a grid directory; raises ``DatasetError`` only where its files can't be read or were altered."""
     manifest, tables = read_tables(folder)
     faults = tuple(_faults(manifest, tables))
+    census = take_census(tables, manifest.models, manifest.metrics)
     return Inspection(
         name=manifest.name,
         digest=manifest.digest,
         synthetic=manifest.synthetic,
+        quality=manifest.quality,
         faults=faults,
-        warnings=tuple(_warnings(manifest, tables)),
-        coverage=tuple(_coverage(manifest, tables)),
-        truncated_share={model: _truncated(tables.responses, model) for model in manifest.models},
+        warnings=tuple(_warnings(manifest, tables, census)),
+        census=census,
     )
 
 
@@ -82,12 +69,18 @@ def _faults(manifest: Manifest, tables: Tables) -> Iterator[Finding]:
         yield Finding("empty", "labels.parquet", None, "score", manifest.counts.labels, "no label is present")
 
 
-def _warnings(manifest: Manifest, tables: Tables) -> Iterator[Finding]:
+def _warnings(manifest: Manifest, tables: Tables, census: Census) -> Iterator[Finding]:
     yield from _near_duplicates(tables.prompts)
     for split in ("train", "test"):
         if split not in pc.unique(tables.prompts["split"]).to_pylist():
             yield Finding("split", "prompts.parquet", None, "split", 0, f"no {split} prompt")
+    if failed := sum(each.error for each in census.answers):
+        which = ", ".join(f"{each.model} {each.error:,}" for each in census.answers if each.error)
+        what = f"{failed:,} answers could not be had: {which}"
+        yield Finding("error", "responses.parquet", None, "status", failed, what)
     yield from _missing(tables)
+    for sentence in skew_sentences(census):
+        yield Finding("skew", "labels.parquet", None, None, 0, sentence)
     if manifest.input_tokens_estimated and not manifest.synthetic:
         what = f"{manifest.input_tokens_origin}; costs and prompt times rest on it. {TOKENS_REMEDY}"
         yield Finding("estimate", "prompts.parquet", None, "input_tokens", tables.prompts.num_rows, what)
@@ -140,20 +133,3 @@ def _near_duplicates(prompts: pa.Table) -> Iterator[Finding]:
     if crossing:
         what = "the same text but for case and white space as a prompt of the other split"
         yield Finding("overlap", "prompts.parquet", crossing[0] + 1, "prompt", len(crossing), what)
-
-
-def _coverage(manifest: Manifest, tables: Tables) -> Iterator[Coverage]:
-    labels = tables.labels
-    for metric in manifest.metrics:
-        for model in manifest.models:
-            rows = pc.and_(pc.equal(labels["metric"], metric), pc.equal(labels["model"], model))
-            status = labels.filter(rows)["status"]
-            present = pc.sum(pc.equal(status, "ok")).as_py() or 0
-            failed = pc.sum(pc.equal(status, "judge_failed")).as_py() or 0
-            n = tables.prompts.num_rows
-            yield Coverage(model, metric, n, present, n - present - failed, failed)
-
-
-def _truncated(responses: pa.Table, model: str) -> float | None:
-    reasons = responses.filter(pc.equal(responses["model"], model))["finish_reason"].drop_null()
-    return pc.mean(pc.equal(reasons, "length")).as_py() if len(reasons) else None

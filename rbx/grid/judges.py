@@ -25,7 +25,9 @@ class Judges(NamedTuple):
 
     def __str__(self) -> str:
         """A sentence for a fault: what is mixed, and what to do."""
-        parts = ", ".join(f"{name[:12] or '(none)'} {count:,}" for name, count in self.labels_by_digest.items())
+        parts = ", ".join(
+            f"{name[:12] or '(none)'} {count:,}" for name, count in self.labels_by_digest.items()
+        )
         return (
             f"labels of {self.metric} come from {len(self.labels_by_digest)} judges, whose scores can't be "
             f"compared: {parts}; give each judge a metric of its own, or label again with one"

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from rbx.grid.judges import mixed_judges
 from rbx.grid.schema import PROMPTS
+from rbx.grid.tables import codes
 
 Mask = NDArray[np.bool_]
 
@@ -68,9 +69,9 @@ class _Rows:
         )
         yield from self.breaches(rule, column, _mask(wrong), f"{{value}} {what}")
 
-    def twice(self, rule: str, column: str, codes: NDArray[np.int64], what: str) -> Iterator[Finding]:
-        again = np.ones(len(codes), dtype=bool)
-        again[np.unique(codes, return_index=True)[1]] = False
+    def twice(self, rule: str, column: str, values: NDArray[np.int64], what: str) -> Iterator[Finding]:
+        again = np.ones(len(values), dtype=bool)
+        again[np.unique(values, return_index=True)[1]] = False
         yield from self.breaches(rule, column, again, what)
 
     def below_zero(self, column: str) -> Iterator[Finding]:
@@ -83,15 +84,6 @@ def _mask(values: pa.ChunkedArray) -> Mask:
     return mask
 
 
-def _codes(column: pa.ChunkedArray, known: pa.Array | pa.ChunkedArray | None = None) -> NDArray[np.int64]:
-    """Integers by value; those not in ``known`` become −1."""
-    values = pc.unique(column) if known is None else known
-    if isinstance(values, pa.ChunkedArray):
-        values = values.combine_chunks()
-    codes: NDArray[np.int64] = pc.index_in(column, value_set=values).fill_null(-1).to_numpy().astype(np.int64)
-    return codes
-
-
 def prompt_faults(prompts: pa.Table) -> Iterator[Finding]:
     """Faults of ``prompts.parquet``: empty, null, repeated ids or texts, unknown splits, bad counts."""
     rows = _Rows("prompts.parquet", prompts)
@@ -102,8 +94,8 @@ def prompt_faults(prompts: pa.Table) -> Iterator[Finding]:
     yield from nulls
     if nulls:
         return
-    yield from rows.twice("duplicate", "prompt_id", _codes(prompts["prompt_id"]), "{value} is given twice")
-    yield from rows.twice("duplicate", "prompt", _codes(prompts["prompt"]), "the same text under two ids")
+    yield from rows.twice("duplicate", "prompt_id", codes(prompts["prompt_id"]), "{value} is given twice")
+    yield from rows.twice("duplicate", "prompt", codes(prompts["prompt"]), "the same text under two ids")
     blank = pc.equal(pc.utf8_length(pc.utf8_trim_whitespace(prompts["prompt"])), 0)
     yield from rows.breaches("empty", "prompt", _mask(blank), "is empty")
     yield from rows.among("split", "split", SPLITS, "is neither train nor test")
@@ -155,10 +147,10 @@ def _key_faults(
     yield from nulls
     if nulls:
         return
-    code = _codes(rows.table["prompt_id"], ids)
+    code = codes(rows.table["prompt_id"], ids)
     unknown = list(rows.breaches("orphan", "prompt_id", code < 0, "{value} is not in prompts.parquet"))
     for column, names in axes.items():
-        axis = _codes(rows.table[column], pa.array(names, pa.string()))
+        axis = codes(rows.table[column], pa.array(names, pa.string()))
         unknown += rows.breaches("unknown", column, axis < 0, f"{{value}} is not a {column} of manifest.json")
         code = code * len(names) + axis
     yield from unknown

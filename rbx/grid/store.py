@@ -9,17 +9,18 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from rbx import __version__
 from rbx.errors import DatasetError
 from rbx.grid.assemble import Grid
 from rbx.grid.card import dataset_card
+from rbx.grid.census import take_census
 from rbx.grid.files import sha256_of
 from rbx.grid.leftovers import aside_of, clear_leftovers, staging_of
-from rbx.grid.manifest import FILE, FORMAT, TABLES, Counts, Manifest, digest_of_files, read_manifest
+from rbx.grid.manifest import FILE, FORMAT, TABLES, Manifest, digest_of_files, read_manifest
 from rbx.grid.schema import DEFAULT_METRIC, LABELS, PROMPTS, RESPONSES, GridView
+from rbx.grid.tables import Tables, counts_of
 from rbx.grid.view import dense_view
 
 SCHEMAS = dict(zip(TABLES, (PROMPTS, RESPONSES, LABELS), strict=True))
@@ -36,15 +37,6 @@ class Origin:
     spec: dict[str, Any]
     sources: dict[str, str]
     provenance: dict[str, Any]
-
-
-@dataclass(frozen=True)
-class Tables:
-    """A grid's three tables as they lie on disk."""
-
-    prompts: pa.Table
-    responses: pa.Table
-    labels: pa.Table
 
 
 def write_grid(grid: Grid, origin: Origin, folder: Path, *, force: bool = False) -> tuple[Manifest, bool]:
@@ -76,6 +68,7 @@ def write_grid(grid: Grid, origin: Origin, folder: Path, *, force: bool = False)
 
 
 def _write_files(grid: Grid, origin: Origin, staging: Path) -> Manifest:
+    tables = Tables(grid.prompts, grid.responses, grid.labels)
     for name, table in zip(TABLES, (grid.prompts, grid.responses, grid.labels), strict=True):
         pq.write_table(table, staging / name, compression="zstd")
     files = {name: sha256_of(staging / name) for name in TABLES}
@@ -88,11 +81,7 @@ def _write_files(grid: Grid, origin: Origin, staging: Path) -> Manifest:
         models=grid.models,
         metrics=grid.metrics,
         quality=grid.quality,
-        counts=counts_of(
-            Tables(grid.prompts, grid.responses, grid.labels),
-            grid.duplicate_prompts,
-            grid.disagreeing_duplicates,
-        ),
+        counts=counts_of(tables, grid.duplicate_prompts, grid.disagreeing_duplicates),
         files=files,
         digest=digest_of_files(files),
         spec=origin.spec,
@@ -100,27 +89,13 @@ def _write_files(grid: Grid, origin: Origin, staging: Path) -> Manifest:
         provenance=origin.provenance,
         versions={"rbx": __version__, "pyarrow": pa.__version__},
     )
-    (staging / "README.md").write_text(dataset_card(manifest), encoding="utf-8")
+    census = take_census(tables, grid.models, grid.metrics)
+    (staging / "README.md").write_text(dataset_card(manifest, census), encoding="utf-8")
     (staging / FILE).write_text(manifest.model_dump_json(indent=1) + "\n", encoding="utf-8")
     for path in sorted(staging.iterdir()):
         _sync(path)
     _sync(staging)
     return manifest
-
-
-def counts_of(tables: Tables, duplicates: int, disagreeing: int) -> Counts:
-    """Count rows; ``duplicates`` is what assembling dropped, ``disagreeing`` how many of those differed."""
-    n_train = pc.sum(pc.equal(tables.prompts["split"], "train")).as_py() or 0
-    return Counts(
-        prompts=tables.prompts.num_rows,
-        train=n_train,
-        test=tables.prompts.num_rows - n_train,
-        responses=tables.responses.num_rows,
-        labels=tables.labels.num_rows,
-        labels_present=tables.labels.num_rows - tables.labels["score"].null_count,
-        duplicate_prompts=duplicates,
-        disagreeing_duplicates=disagreeing,
-    )
 
 
 def _may_replace(folder: Path, manifest: Manifest, *, force: bool) -> bool:

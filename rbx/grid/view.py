@@ -13,6 +13,7 @@ from rbx.errors import DatasetError
 from rbx.grid.manifest import Manifest
 from rbx.grid.rules import Finding, label_faults, prompt_faults, response_faults
 from rbx.grid.schema import GridView
+from rbx.grid.tables import rows_by_cell
 
 
 def dense_view(
@@ -24,7 +25,6 @@ def dense_view(
     for finding in _faults(manifest, prompts, responses, labels):
         raise DatasetError(f"{path / finding.file}{finding.place}: {finding.what}")
     chosen = labels.filter(pc.equal(labels["metric"], metric))
-    models = pa.array(manifest.models, pa.string())
     return GridView(
         name=manifest.name,
         digest=manifest.digest,
@@ -37,8 +37,8 @@ def dense_view(
         is_harmful=prompts["is_harmful"].to_numpy().astype(np.bool_),
         is_train=pc.equal(prompts["split"], "train").to_numpy().astype(np.bool_),
         input_tokens=prompts["input_tokens"].to_numpy().astype(np.int64),
-        output_tokens=_dense(responses, "output_tokens", prompts["prompt_id"], models),
-        score=_dense(chosen, "score", prompts["prompt_id"], models),
+        output_tokens=_dense(responses, "output_tokens", prompts["prompt_id"], manifest.models),
+        score=_dense(chosen, "score", prompts["prompt_id"], manifest.models),
     )
 
 
@@ -51,10 +51,6 @@ def _faults(manifest: Manifest, prompts: pa.Table, responses: pa.Table, labels: 
     ]
 
 
-def _dense(rows: pa.Table, column: str, ids: pa.ChunkedArray, models: pa.Array) -> NDArray[np.float64]:
-    values = np.full(len(ids) * len(models), np.nan)
-    prompt = pc.index_in(rows["prompt_id"], value_set=ids.combine_chunks()).to_numpy()
-    model = pc.index_in(rows["model"], value_set=models).to_numpy()
-    cells = prompt.astype(np.int64) * len(models) + model
-    values[cells] = pc.cast(rows[column], pa.float64()).fill_null(np.nan).to_numpy()
-    return values.reshape(len(ids), len(models))
+def _dense(rows: pa.Table, column: str, ids: pa.ChunkedArray, models: tuple[str, ...]) -> NDArray[np.float64]:
+    values = pc.cast(rows[column], pa.float64()).fill_null(np.nan).to_numpy()
+    return np.append(values, np.nan)[rows_by_cell(rows, ids, models)]

@@ -160,5 +160,7 @@ def test_missing_labels_are_told_by_model_without_a_row(
     assert run(["build-dataset", spec, "--out", out, "--set", f"source.path={tmp_path / 'answers.csv'}"]) == 0
     capsys.readouterr()
     assert run(["dataset", "check", out]) == 0
-    told = [line for line in capsys.readouterr().out.splitlines() if "missing" in line]
-    assert told == ["warning: labels.parquet, column score: 8 of 16 labels are missing: large 8 of 8"]
+    told = capsys.readouterr().out.splitlines()
+    warned = [line for line in told if "missing" in line and line.startswith("warning")]
+    assert warned == ["warning: labels.parquet, column score: 8 of 16 labels are missing: large 8 of 8"]
+    assert "quality of large, missing: 8 × no reason given" in told

@@ -102,7 +102,7 @@ def test_missing_labels_are_a_warning_with_their_number(tmp_path: Path) -> None:
     (found,) = coverage
     assert (found.count, found.row, found.place) == (8, None, ", column score")
     assert found.what == "8 of 12 labels are missing: x 4 of 6, y 4 of 6"
-    assert {each.model: (each.present, each.missing) for each in inspection.coverage} == {
+    assert {each.model: (each.present, each.missing) for each in inspection.census.labels} == {
         "x": (2, 4),
         "y": (2, 4),
     }

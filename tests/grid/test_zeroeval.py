@@ -53,7 +53,8 @@ def test_an_answer_of_the_token_limit_is_marked_as_cut(tmp_path: Path) -> None:
     responses = pq.read_table(tmp_path / "grid" / "responses.parquet").to_pylist()
     assert [row["finish_reason"] for row in responses] == ["stop", "length", "stop", "stop"]
     assert [row["response"] for row in responses][1] == "m-14B on a"
-    assert inspect_grid(tmp_path / "grid").truncated_share == {"m-7B": 0.0, "m-14B": 0.5}
+    answers = inspect_grid(tmp_path / "grid").census.answers
+    assert {each.model: each.truncated_share for each in answers} == {"m-7B": 0.0, "m-14B": 0.5}
 
 
 def test_a_model_that_misses_a_prompt_leaves_a_null_with_a_status(tmp_path: Path) -> None:
@@ -71,7 +72,7 @@ def test_a_model_that_misses_a_prompt_leaves_a_null_with_a_status(tmp_path: Path
     assert view.score[0, 0] == 0.0
     labels = pq.read_table(tmp_path / "grid" / "labels.parquet").to_pylist()
     assert (labels[1]["score"], labels[1]["status"]) == (None, "missing")
-    coverage = {each.model: each.share for each in inspect_grid(tmp_path / "grid").coverage}
+    coverage = {each.model: each.share for each in inspect_grid(tmp_path / "grid").census.labels}
     assert coverage == {"x": 1.0, "y": 0.5}
 
 
@@ -203,4 +204,4 @@ def test_the_real_grid_has_the_published_means(tmp_path: Path, shared_data: Path
     assert (summary.prompts, summary.n_complete) == (1521, 1521)
     inspection = inspect_grid(tmp_path / "grid")
     assert (inspection.faults, inspection.warnings) == ((), ())
-    assert len(inspection.coverage) == 4
+    assert len(inspection.census.labels) == 4
