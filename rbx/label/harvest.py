@@ -63,7 +63,8 @@ def _response(row: AnswerRow) -> ResponseRow:
 def _labels(
     signals: Sequence[Signal], answers: AnswerBook, labels: LabelBook, textless: Sequence[ResponseRow]
 ) -> Iterator[LabelRow]:
-    yield from label_rows(signals, answers, labels)
+    keys = ((signal.name, stub) for signal in signals for stub in answers.stubs)
+    yield from label_rows(signals, labels.verdicts(keys))
     for signal in signals:
         for row in textless:
             why = missing("the answer is empty" if row.status == "empty" else "the model gave no answer")

@@ -6,27 +6,27 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from rbx.grid.harvest import LabelRow
-from rbx.label.answer import Answers, Signal, Stub, Verdict
+from rbx.label.answer import Signal, Stub, Verdict
 from rbx.label.journal import Journal
 
 Key = tuple[str, Stub]  # metric, and the answer: a new text of the same model needs a new score
 
 
-def label_rows(signals: Sequence[Signal], answers: Answers, book: LabelBook) -> Iterator[LabelRow]:
-    """A row an answer and signal, for those that have their score."""
-    for signal in signals:
-        for (metric, stub), verdict in book.verdicts((signal.name, stub) for stub in answers.stubs):
-            yield LabelRow(
-                key=stub.prompt_id,
-                model=stub.model,
-                metric=metric,
-                score=verdict.score,
-                status=verdict.status,
-                reason=verdict.reason,
-                judge_digest=signal.digest,
-                raw=verdict.raw,
-                cut=verdict.cut,
-            )
+def label_rows(signals: Sequence[Signal], verdicts: Iterable[tuple[Key, Verdict]]) -> Iterator[LabelRow]:
+    """Verdicts of these signals as rows of a grid."""
+    digests = {signal.name: signal.digest for signal in signals}
+    for (metric, stub), verdict in verdicts:
+        yield LabelRow(
+            key=stub.prompt_id,
+            model=stub.model,
+            metric=metric,
+            score=verdict.score,
+            status=verdict.status,
+            reason=verdict.reason,
+            judge_digest=digests[metric],
+            raw=verdict.raw,
+            cut=verdict.cut,
+        )
 
 
 class LabelBook:

@@ -9,12 +9,12 @@ from pathlib import Path
 from rbx.errors import DatasetError
 from rbx.grid.build import Built
 from rbx.grid.extend import with_labels
-from rbx.grid.harvest import LabelRow, label_table
+from rbx.grid.harvest import label_table
 from rbx.grid.store import Origin, read_tables, write_grid
-from rbx.label.answer import Answers, Signal
+from rbx.label.answer import Answers, Signal, Verdict
 from rbx.label.grid_answers import answers_of, given_answers
 from rbx.label.journal import Journal
-from rbx.label.label_book import LabelBook, label_rows
+from rbx.label.label_book import Key, LabelBook, label_rows
 from rbx.label.progress import Progress
 from rbx.label.scoring import Scoring, run_scoring
 from rbx.label.workspace import Workspace
@@ -43,9 +43,11 @@ def regrade_grid(task: Regrade, signals: Sequence[Signal], progress: Progress) -
     answers = given_answers(answers_of(tables))
     if not answers.stubs:
         raise DatasetError(f"{task.grid}: holds no answers' texts to score")
-    rows = score_given(Workspace(task.out).labels, answers, signals, progress, task.retry_failed)
-    if rows is None:
+    journal = Workspace(task.out).labels
+    verdicts = score_given(journal, answers, signals, progress, task.retry_failed)
+    if verdicts is None:
         return None
+    rows = list(label_rows(signals, verdicts.items()))
     origin = Origin(
         name=task.out.name,
         description=manifest.description,
@@ -65,10 +67,11 @@ def regrade_grid(task: Regrade, signals: Sequence[Signal], progress: Progress) -
 
 def score_given(
     journal: Path, answers: Answers, signals: Sequence[Signal], progress: Progress, retry_failed: bool
-) -> list[LabelRow] | None:
-    """Score answers, each score kept in ``journal``; a row an answer and signal, or None after Ctrl-C."""
+) -> dict[Key, Verdict] | None:
+    """Score answers, each score kept in ``journal``; all verdicts, or None after Ctrl-C."""
     with Journal(journal) as labels:
         book = LabelBook(labels, {signal.name: signal.digest for signal in signals})
         if not run_scoring(Scoring(answers, book, retry_failed), signals, progress):
             return None
-        return list(label_rows(signals, answers, book))
+        keys = ((signal.name, stub) for signal in signals for stub in answers.stubs)
+        return dict(book.verdicts(keys))
