@@ -11,7 +11,7 @@ from rbx.errors import DatasetError
 from rbx.grid.table import refuse_absent_columns
 from rbx.label.answer import Question
 from rbx.label.prompts.draw import Draw
-from rbx.label.prompts.files import SEE_OWNER, digests, public_files
+from rbx.label.prompts.files import public_files, table_files
 from rbx.label.prompts.public import PUBLIC
 from rbx.label.prompts.quota import quotas
 from rbx.label.prompts.reading import Reading, RowSource, Rules, read_source
@@ -80,8 +80,9 @@ def collect(spec: Prompts, say: Say) -> Collected:
 def _open(source: PromptSource, position: int, say: Say) -> _Opened:
     if isinstance(source, TablePrompts):
         columns = tuple({name: None for name in source.columns.model_dump().values() if name})
-        rows = RowSource(source.name, (source.path,), columns, table_reader(source.name, source.columns))
-        return _Opened(rows, {"licence": SEE_OWNER, "files": digests((source.path,))}, source.share)
+        files = table_files(source.path)
+        rows = RowSource(source.name, files.paths, columns, table_reader(source.name, source.columns))
+        return _Opened(rows, files.provenance, source.share)
     dataset, name = PUBLIC[source.kind], source.name or source.kind
     if source.path is None:
         say(f"fetching {source.hub or dataset.hub} from the hub")

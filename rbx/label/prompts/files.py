@@ -28,7 +28,7 @@ def public_files(spec: PublicPrompts, dataset: PublicDataset, position: int) -> 
     """
     if spec.path is not None:
         paths = _local(spec.path, dataset.patterns)
-        return SourceFiles(paths, {"licence": dataset.licence, "files": digests(paths)})
+        return SourceFiles(paths, {"licence": dataset.licence, "files": _digests(paths)})
     repository = spec.hub or dataset.hub
     key = f"source.prompts.sources.{position}.path"
     try:
@@ -43,14 +43,23 @@ def public_files(spec: PublicPrompts, dataset: PublicDataset, position: int) -> 
             "revision": spec.revision,
             "commit": snapshot.commit,
             "licence": dataset.licence if repository == dataset.hub else SEE_HUB,
-            "files": digests(paths),
+            "files": _digests(paths),
         },
     )
 
 
-def digests(paths: tuple[Path, ...]) -> dict[str, str]:
-    """sha256 of each file by its name."""
-    return {path.name: sha256_of(path) for path in paths}
+def table_files(path: Path) -> SourceFiles:
+    """Somebody's own file; raises ``DatasetError`` where there is none."""
+    if not path.is_file():
+        raise DatasetError(f"{path}: no such file")
+    return SourceFiles((path,), {"licence": SEE_OWNER, "files": _digests((path,))})
+
+
+def _digests(paths: tuple[Path, ...]) -> dict[str, str]:
+    try:
+        return {path.name: sha256_of(path) for path in paths}
+    except OSError as error:
+        raise DatasetError(f"{error.filename}: can't be read: {error.strerror or error}") from None
 
 
 def _local(path: Path, patterns: tuple[str, ...]) -> tuple[Path, ...]:
