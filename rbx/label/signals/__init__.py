@@ -1,0 +1,1 @@
+"""Signals that score answers without a judge, and the list of signals that a spec asks for."""

@@ -1,0 +1,41 @@
+"""The Python source in a chat model's answer."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+
+_FENCE = re.compile(r"^[ \t>]*(?P<mark>`{3,}|~{3,})[ \t]*(?P<info>[^`\n]*)$")
+_PYTHON = frozenset({"python", "python3", "py", "py3"})
+
+
+def python_source(text: str) -> str:
+    """The first fenced block said to be Python, else the first fenced block, else the whole text.
+
+    A fence that is never closed, as in an answer cut off, holds the rest.
+    """
+    blocks = _blocks(text.replace("\r\n", "\n"))
+    chosen = next((body for info, body in blocks if info in _PYTHON), None)
+    if chosen is None:
+        chosen = blocks[0][1] if blocks else text
+    return textwrap.dedent(chosen)
+
+
+def _blocks(text: str) -> list[tuple[str, str]]:
+    blocks: list[tuple[str, str]] = []
+    mark, info = "", ""
+    body: list[str] = []
+    for line in text.split("\n"):
+        fence = _FENCE.match(line)
+        if not mark:
+            if fence:
+                mark, body = fence["mark"], []
+                info = re.split(r"[\s{},:]", fence["info"].strip().lower(), maxsplit=1)[0]
+        elif fence and fence["mark"].startswith(mark) and not fence["info"].strip():
+            blocks.append((info, "\n".join(body)))
+            mark = ""
+        else:
+            body.append(line)
+    if mark:
+        blocks.append((info, "\n".join(body)))
+    return blocks

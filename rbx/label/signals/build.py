@@ -1,0 +1,83 @@
+"""The signals that a spec asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+from rbx.config.labelling import (
+    BySourceSignal,
+    CodeSignal,
+    ExactSignal,
+    JudgeSignal,
+    JudgeSpec,
+    LabelSource,
+    LengthBucketSignal,
+    LengthSignal,
+    NumericSignal,
+    SignalSpec,
+    SimilaritySignal,
+    TokenF1Signal,
+)
+from rbx.heads.encoder import load_encoder
+from rbx.label.answer import Signal
+from rbx.label.signals.by_source import BySource
+from rbx.label.signals.code import CodePassRate
+from rbx.label.signals.exact import exact_signal
+from rbx.label.signals.length import length_bucket_signal, length_signal
+from rbx.label.signals.numeric import numeric_signal
+from rbx.label.signals.only_sources import OnlySources
+from rbx.label.signals.similarity import Similarity
+from rbx.label.signals.token_f1 import token_f1_signal
+
+MakeJudge: TypeAlias = Callable[[JudgeSpec, str], Signal]
+PlainSpec: TypeAlias = (
+    NumericSignal
+    | ExactSignal
+    | TokenF1Signal
+    | SimilaritySignal
+    | CodeSignal
+    | LengthSignal
+    | LengthBucketSignal
+)
+
+
+def build_signals(source: LabelSource, make_judge: MakeJudge) -> list[Signal]:
+    """The spec's signals in its order; ``make_judge(judge, name)`` makes the signal ``name`` of a judge.
+
+    Raises ``ConfigError`` where running an answer's code is asked for and not allowed, and whatever
+    ``load_encoder`` and ``make_judge`` raise.
+    """
+    judges = {judge.name: judge for judge in source.judges}
+    built: dict[str, Signal] = {}
+    for spec in source.signals:
+        if isinstance(spec, JudgeSignal):
+            built[spec.name] = _limited(spec, make_judge(judges[spec.judge], spec.name))
+        elif not isinstance(spec, BySourceSignal):
+            built[spec.name] = _limited(spec, _plain(spec, source.generation.max_tokens))
+    for spec in source.signals:
+        if isinstance(spec, BySourceSignal):  # made of the others, wherever in the list they stand
+            rules = {place: built[name] for place, name in spec.rules.items()}
+            otherwise = built[spec.otherwise] if spec.otherwise else None
+            built[spec.name] = _limited(spec, BySource(spec.name, rules, otherwise))
+    return [built[spec.name] for spec in source.signals]
+
+
+def _limited(spec: SignalSpec, signal: Signal) -> Signal:
+    return OnlySources(signal, frozenset(spec.sources)) if spec.sources else signal
+
+
+def _plain(spec: PlainSpec, max_tokens: int) -> Signal:
+    if isinstance(spec, NumericSignal):
+        return numeric_signal(spec)
+    if isinstance(spec, ExactSignal):
+        return exact_signal(spec)
+    if isinstance(spec, TokenF1Signal):
+        return token_f1_signal(spec)
+    if isinstance(spec, LengthSignal):
+        return length_signal(spec, max_tokens)
+    if isinstance(spec, LengthBucketSignal):
+        return length_bucket_signal(spec, max_tokens)
+    if isinstance(spec, CodeSignal):
+        return CodePassRate(spec)
+    return Similarity(spec.name, load_encoder(spec.encoder))
