@@ -111,7 +111,11 @@ def test_prompts_that_a_format_adds_to_are_measured_with_it(tmp_path: Path) -> N
 
 
 def test_a_harmful_prompt_without_a_reference_expects_a_refusal(tmp_path: Path) -> None:
-    rows = [{"q": "harmful", "h": True}, {"q": "harmful too", "h": "yes", "r": "No."}, {"q": "harmless"}]
+    rows: list[dict[str, Any]] = [
+        {"q": "harmful", "h": True},
+        {"q": "harmful too", "h": "yes", "r": "No."},
+        {"q": "harmless"},
+    ]
     path = write_jsonl(tmp_path / "p.jsonl", rows)
     columns = {"prompt": "q", "is_harmful": "h", "reference": "r"}
     found = collected({"kind": "table", "name": "mine", "path": str(path), "columns": columns})
