@@ -1,4 +1,4 @@
-"""``rbx dataset``: check a grid, or show what stands in it."""
+"""``rbx dataset``: check a grid, show what stands in it, export it."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rbx.cli.dataset_check import check
+from rbx.cli.dataset_export import export
 from rbx.cli.grid_tables import decimal, grid_table, percent, print_lines, titled, whole
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
     from rbx.grid.summary import GridSummary
 
-app = typer.Typer(help="Check a grid, or show what stands in it.", no_args_is_help=True)
+app = typer.Typer(help="Check a grid, show what stands in it, or export it.", no_args_is_help=True)
 
 Folder = Annotated[Path, typer.Argument(metavar="DIR", help="A grid, such as datasets/quickstart.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
@@ -34,10 +35,11 @@ class Split(str, Enum):
 
 @app.callback()
 def dataset() -> None:
-    """Check a grid, or show what stands in it."""
+    """Check a grid, show what stands in it, or export it."""
 
 
 app.command()(check)
+app.command()(export)
 
 
 @app.command()

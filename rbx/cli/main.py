@@ -26,7 +26,7 @@ COMMANDS: dict[str, Lazy] = {
     "build-dataset": Lazy(
         "rbx.cli.build_dataset:build_dataset", "Build a labelled grid (prompts x models) from a spec file."
     ),
-    "dataset": Lazy("rbx.cli.dataset:app", "Check a grid, or show what stands in it."),
+    "dataset": Lazy("rbx.cli.dataset:app", "Check a grid, show what stands in it, or export it."),
     "train": Lazy("rbx.cli.train:train", "Train the heads that predict quality, length and latency."),
     "pool": Lazy("rbx.cli.pool:app", "Show a pool, or record the steps of a live server."),
     "sweep": Lazy("rbx.cli.sweep:sweep", "Run an experiment: every policy x rate x seed."),

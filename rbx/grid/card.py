@@ -30,11 +30,15 @@ JUDGE_SETTINGS = (
 
 @dataclass(frozen=True)
 class Layout:
-    """The files beside a card: ``configs`` and ``features`` for its header, ``text`` for its reader."""
+    """The files beside a card: ``configs`` and ``features`` for its header, ``text`` for its reader.
+
+    ``rows`` is the number of rows of the first config; None: a row per response.
+    """
 
     configs: list[dict[str, Any]]
     text: str
-    features: list[dict[str, Any]] | None = None
+    features: list[dict[str, str]] | None = None
+    rows: int | None = None
 
 
 GRID_LAYOUT = Layout(
@@ -64,7 +68,7 @@ def dataset_card(manifest: Manifest, census: Census, layout: Layout = GRID_LAYOU
 
 
 def _header(manifest: Manifest, layout: Layout) -> str:
-    rows = manifest.counts.responses
+    rows = manifest.counts.responses if layout.rows is None else layout.rows
     data: dict[str, Any] = {
         **hub_licence(manifest.licence),
         "pretty_name": manifest.name,
@@ -91,7 +95,7 @@ def _summary(manifest: Manifest) -> str:
         f"{manifest.description.strip()}\n\n{made_up}"
         f"- prompts: {counts.prompts:,} ({counts.train:,} train, {counts.test:,} test)\n"
         f"- models: {escaped(', '.join(manifest.models))}\n"
-        f"- metrics: {escaped(', '.join(manifest.metrics))}; {escaped(manifest.quality)} stands for quality\n"
+        f"- metrics: {escaped(manifest.metrics_told)}\n"
         f"- labels: {counts.labels_present:,} of {counts.labels:,} present ({share:.1%})\n"
         f"{_duplicates(manifest)}"
         f"- input tokens: {escaped(manifest.input_tokens_origin)}\n"

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from rbx.grid.census import Census, take_census
 from rbx.grid.limits import skew_sentences
 from rbx.grid.manifest import Manifest
-from rbx.grid.rules import Finding, label_faults, prompt_faults, response_faults
+from rbx.grid.rules import Finding, grid_faults
 from rbx.grid.store import read_tables
 from rbx.grid.tables import Tables, counts_of
 
@@ -56,10 +56,7 @@ def inspect_grid(folder: Path) -> Inspection:
 
 
 def _faults(manifest: Manifest, tables: Tables) -> Iterator[Finding]:
-    ids = tables.prompts["prompt_id"]
-    yield from prompt_faults(tables.prompts)
-    yield from response_faults(tables.responses, ids, manifest.models)
-    yield from label_faults(tables.labels, ids, manifest.models, manifest.metrics)
+    yield from grid_faults(tables, manifest.models, manifest.metrics)
     dropped = manifest.counts
     found = counts_of(tables, dropped.duplicate_prompts, dropped.disagreeing_duplicates)
     if found != manifest.counts:

@@ -64,6 +64,12 @@ class Manifest(StrictModel):
         return self.quality if name == DEFAULT_METRIC else name
 
     @property
+    def metrics_told(self) -> str:
+        """The metrics in a line, with the one that stands for quality where its name doesn't say so."""
+        role = "" if self.quality == DEFAULT_METRIC else f" ({self.quality} stands for quality)"
+        return ", ".join(self.metrics) + role
+
+    @property
     def input_tokens_origin(self) -> str:
         """How the prompts' input tokens came about; begins with ``estimated`` where any is an estimate."""
         return str(self.provenance.get("input_tokens", COUNTED))

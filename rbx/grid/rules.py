@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from rbx.grid.judges import mixed_judges
 from rbx.grid.schema import PROMPTS
-from rbx.grid.tables import codes
+from rbx.grid.tables import Tables, codes
 
 Mask = NDArray[np.bool_]
 
@@ -82,6 +82,14 @@ class _Rows:
 def _mask(values: pa.ChunkedArray) -> Mask:
     mask: Mask = values.to_numpy().astype(bool)
     return mask
+
+
+def grid_faults(tables: Tables, models: Sequence[str], metrics: Sequence[str]) -> Iterator[Finding]:
+    """Every breach in a grid of these models and metrics."""
+    ids = tables.prompts["prompt_id"]
+    yield from prompt_faults(tables.prompts)
+    yield from response_faults(tables.responses, ids, models)
+    yield from label_faults(tables.labels, ids, models, metrics)
 
 
 def prompt_faults(prompts: pa.Table) -> Iterator[Finding]:

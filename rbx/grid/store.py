@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,8 +16,9 @@ from rbx.grid.assemble import Grid
 from rbx.grid.card import dataset_card
 from rbx.grid.census import take_census
 from rbx.grid.files import sha256_of
-from rbx.grid.leftovers import aside_of, clear_leftovers, staging_of
+from rbx.grid.leftovers import clear_leftovers, staging_of
 from rbx.grid.manifest import FILE, FORMAT, TABLES, Manifest, digest_of_files, read_manifest
+from rbx.grid.placement import put_in_place
 from rbx.grid.schema import DEFAULT_METRIC, LABELS, PROMPTS, RESPONSES, GridView
 from rbx.grid.tables import Tables, counts_of
 from rbx.grid.view import dense_view
@@ -59,7 +59,7 @@ def write_grid(grid: Grid, origin: Origin, folder: Path, *, force: bool = False)
         manifest = _write_files(grid, origin, staging)
         if folder.exists() and not _may_replace(folder, manifest, force=force):
             return manifest, False
-        _put_in_place(staging, folder)
+        put_in_place(staging, folder)
     except OSError as error:
         raise DatasetError(f"{folder}: can't be written: {error.strerror or error}") from None
     finally:
@@ -92,9 +92,6 @@ def _write_files(grid: Grid, origin: Origin, staging: Path) -> Manifest:
     census = take_census(tables, grid.models, grid.metrics)
     (staging / "README.md").write_text(dataset_card(manifest, census), encoding="utf-8")
     (staging / FILE).write_text(manifest.model_dump_json(indent=1) + "\n", encoding="utf-8")
-    for path in sorted(staging.iterdir()):
-        _sync(path)
-    _sync(staging)
     return manifest
 
 
@@ -118,24 +115,6 @@ def _may_replace(folder: Path, manifest: Manifest, *, force: bool) -> bool:
         f"{folder}: holds another grid ({there.name}, digest {there.digest[:12]}, this one would be "
         f"{manifest.digest[:12]}); replace it with --force or choose another directory with --out"
     )
-
-
-def _put_in_place(staging: Path, folder: Path) -> None:
-    # A directory can't be renamed over a full one, so the old grid steps aside first.
-    aside = aside_of(folder)
-    if folder.exists():
-        folder.rename(aside)
-    staging.rename(folder)
-    _sync(folder.parent)
-    shutil.rmtree(aside, ignore_errors=True)
-
-
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def read_tables(folder: Path) -> tuple[Manifest, Tables]:
@@ -179,4 +158,4 @@ def open_view(path: Path, metric: str = DEFAULT_METRIC) -> GridView:
     """
     manifest, tables = read_tables(path)
     chosen = manifest.metric_called(metric)
-    return dense_view(path, manifest, tables.prompts, tables.responses, tables.labels, chosen)
+    return dense_view(path, manifest, tables, chosen)

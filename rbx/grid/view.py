@@ -11,19 +11,17 @@ from numpy.typing import NDArray
 
 from rbx.errors import DatasetError
 from rbx.grid.manifest import Manifest
-from rbx.grid.rules import Finding, label_faults, prompt_faults, response_faults
+from rbx.grid.rules import grid_faults
 from rbx.grid.schema import GridView
-from rbx.grid.tables import rows_by_cell
+from rbx.grid.tables import Tables, rows_by_cell
 
 
-def dense_view(
-    path: Path, manifest: Manifest, prompts: pa.Table, responses: pa.Table, labels: pa.Table, metric: str
-) -> GridView:
+def dense_view(path: Path, manifest: Manifest, tables: Tables, metric: str) -> GridView:
     """One metric as (P, M) arrays; raises ``DatasetError`` for the first row that breaks a rule."""
     if metric not in manifest.metrics:
         raise DatasetError(f"{path}: no metric {metric!r}; the grid has {', '.join(manifest.metrics)}")
-    for finding in _faults(manifest, prompts, responses, labels):
-        raise DatasetError(f"{path / finding.file}{finding.place}: {finding.what}")
+    refuse_faults(path, manifest, tables)
+    prompts, labels = tables.prompts, tables.labels
     chosen = labels.filter(pc.equal(labels["metric"], metric))
     return GridView(
         name=manifest.name,
@@ -37,18 +35,15 @@ def dense_view(
         is_harmful=prompts["is_harmful"].to_numpy().astype(np.bool_),
         is_train=pc.equal(prompts["split"], "train").to_numpy().astype(np.bool_),
         input_tokens=prompts["input_tokens"].to_numpy().astype(np.int64),
-        output_tokens=_dense(responses, "output_tokens", prompts["prompt_id"], manifest.models),
+        output_tokens=_dense(tables.responses, "output_tokens", prompts["prompt_id"], manifest.models),
         score=_dense(chosen, "score", prompts["prompt_id"], manifest.models),
     )
 
 
-def _faults(manifest: Manifest, prompts: pa.Table, responses: pa.Table, labels: pa.Table) -> list[Finding]:
-    ids = prompts["prompt_id"]
-    return [
-        *prompt_faults(prompts),
-        *response_faults(responses, ids, manifest.models),
-        *label_faults(labels, ids, manifest.models, manifest.metrics),
-    ]
+def refuse_faults(path: Path, manifest: Manifest, tables: Tables) -> None:
+    """Raise ``DatasetError`` for the first row that breaks a rule."""
+    for finding in grid_faults(tables, manifest.models, manifest.metrics):
+        raise DatasetError(f"{path / finding.file}{finding.place}: {finding.what}")
 
 
 def _dense(rows: pa.Table, column: str, ids: pa.ChunkedArray, models: tuple[str, ...]) -> NDArray[np.float64]:
