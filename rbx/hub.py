@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+# Longer than the hub's client takes, with its retries, to report a connection that went silent (65 s).
 STALL_S = 120.0
 POLL_S = 1.0
 REFUSED_STATUS = (401, 403)

@@ -22,4 +22,6 @@ def _first_answer(row: Row) -> str | None:
     texts = answers.get("text") if isinstance(answers, dict) else None
     if not isinstance(texts, list):
         raise row.fault("answers", "expected an object with a list of texts under text")
-    return Row(row.path, row.number, {"answers.text": texts[0]}).text("answers.text") if texts else None
+    return (
+        Row(row.path, row.number, {"answers.text": texts[0]}).optional_text("answers.text") if texts else None
+    )

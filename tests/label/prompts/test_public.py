@@ -166,16 +166,17 @@ def test_squad_asks_about_its_context_and_expects_the_first_answer(tmp_path: Pat
         hub.squad_row("The Rhine flows north.", "Where does it flow?", "north", "to the north"),
         hub.squad_row("The Rhine flows north.", "How long is it?"),
         hub.squad_row("The Rhine flows north.", "  "),
+        hub.squad_row("The Rhine flows north.", "Why?", " "),
     ]
     hub.write_parquet(tmp_path / "plain_text" / "train-00000-of-00001.parquet", hub.SQUAD, rows)
     found = collected({"kind": "squad", "path": str(tmp_path)})
     questions = by_source_id(found)
-    assert set(questions) == {"squad/0", "squad/1"}
+    assert set(questions) == {"squad/0", "squad/1", "squad/3"}
     instruction, context, question = questions["squad/0"].prompt.split("\n\n")
     assert "context" in instruction
     assert (context, question) == ("Context: The Rhine flows north.", "Question: Where does it flow?")
     assert questions["squad/0"].reference == "north"
-    assert questions["squad/1"].reference is None
+    assert questions["squad/1"].reference is questions["squad/3"].reference is None
     assert source_record(found, "squad")["dropped"] == {"without a question": 1}
 
 
