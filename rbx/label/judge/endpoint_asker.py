@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from typing import Any
 
@@ -37,6 +38,7 @@ class EndpointAsker:
         """Raises ``ConfigError`` where the endpoint's key is not in the environment."""
         self._client = CompletionClient(spec.endpoint)
         self._open = False
+        self._slots = asyncio.Semaphore(spec.endpoint.concurrency)
         self._parameters: dict[str, Any] = {
             "model": spec.endpoint.served_name or spec.model,
             "temperature": spec.temperature,
@@ -56,9 +58,10 @@ class EndpointAsker:
             self._open = True  # before the await: others may come meanwhile
             await self._client.__aenter__()
         try:
-            found = await self._client.complete(
-                {**self._parameters, "messages": [{"role": "user", "content": prompt}]}
-            )
+            async with self._slots:  # ahead of the deadline, which a request must not spend in a queue
+                found = await self._client.complete(
+                    {**self._parameters, "messages": [{"role": "user", "content": prompt}]}
+                )
         except CompletionError as error:
             raise JudgeFault(str(error), unreached=not error.blames_request) from None
         return Reply(found.text, found.finish_reason)

@@ -101,8 +101,9 @@ class ProviderAsker:
         if isinstance(error, _UNREADABLE):
             return JudgeFault(f"unreadable response: {detail}")
         library = type(error).__module__.partition(".")[0]
-        # DeepEval has plain Exceptions of its own.
-        if library in _LIBRARIES or isinstance(error, _NETWORK) or type(error) is Exception:
+        # A TypeError is a response without choices or an option that no call can take: both meet every
+        # question alike. DeepEval has plain Exceptions of its own.
+        if library in _LIBRARIES or isinstance(error, (TypeError, *_NETWORK)) or type(error) is Exception:
             return JudgeFault(f"{self._spec.provider}: {detail}", unreached=_unreached(error))
         return error
 
