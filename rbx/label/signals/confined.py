@@ -110,27 +110,29 @@ def _run(task: dict[str, Any], report: int) -> None:
     test = compile(task["test"], "<test>", "exec")
     source = task.pop("answer")
     task.clear()
-    # A module of its own, as dataclasses and pickling look for it; never `__main__`, whose block is no
-    # part of what is tested.
+
+    def tell(words: bytes) -> None:
+        if who() == own:  # a process that the answer forked runs on in here
+            write(report, words)
+
+    # A module of its own, as dataclasses look for it; never `__main__`, whose block is no part of what
+    # is tested.
     module = types.ModuleType("answer")
     sys.modules["answer"] = sys.modules["__main__"] = module
     sys.argv = ["answer"]
     names = vars(module)
     try:
         execute(compile(source, "<answer>", "exec"), names)
-        write(report, b"loaded\n")
+        tell(b"loaded\n")
         # Whatever the answer made of the builtins, the test's own statements see them as they were.
         names["__builtins__"] = pristine
         execute(test, names)
     except BaseException as error:  # SystemExit and KeyboardInterrupt are failures here like any other
         kind = type(error)
-        known = kind.__name__ if kind in standard else "error"
-        write(report, known.encode() + b"\n")
+        tell((kind.__name__ if kind in standard else "error").encode() + b"\n")
         leave(FAILED)
-    if who() == own:  # and not a process that the answer forked
-        write(report, nonce)
-        leave(PASSED)
-    leave(FAILED)
+    tell(nonce)
+    leave(PASSED)
 
 
 def _isolate(folder: str) -> list[str]:
