@@ -18,7 +18,7 @@ from rbx.errors import DatasetError
 from rbx.label.prompts.collect import collect
 try:
     found = collect(Prompts.model_validate({"sources": [{"kind": "mix_instruct"}]}), lambda said: None)
-    print(json.dumps([found.questions[0].prompt, found.provenance["prompt_sources"]["mix_instruct"]]))
+    print(json.dumps([found.questions[0].prompt, found.provenance["prompts"]["mix_instruct"]]))
 except DatasetError as error:
     print(error)
 """

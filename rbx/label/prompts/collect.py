@@ -69,7 +69,7 @@ def collect(spec: Prompts, say: Say) -> Collected:
             "seed": spec.seed,
             "prompts_asked_for": spec.total,
             "prompts_taken": sum(taken),
-            "prompt_sources": {
+            "prompts": {
                 each.source.rows.name: _record(each, quota, n)
                 for each, quota, n in zip(sources, asked, taken, strict=True)
             },

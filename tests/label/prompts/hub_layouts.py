@@ -177,5 +177,5 @@ def by_source_id(found: Collected) -> dict[str | None, Question]:
 
 
 def source_record(found: Collected, name: str) -> dict[str, Any]:
-    record: dict[str, Any] = found.provenance["prompt_sources"][name]
+    record: dict[str, Any] = found.provenance["prompts"][name]
     return record

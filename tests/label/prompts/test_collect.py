@@ -13,7 +13,6 @@ from rbx.errors import DatasetError
 from rbx.grid.manifest import COUNTED
 from rbx.label.prompts.collect import collect
 from rbx.label.prompts.draft import REFUSAL
-from rbx.label.prompts.licences import licence_lines
 from tests.grid.sources import write_jsonl
 from tests.label.prompts.hub_layouts import (
     beaver_row,
@@ -33,7 +32,7 @@ def gsm8k(folder: Path, n: int, name: str, **more: Any) -> dict[str, Any]:
 
 def taken(*sources: dict[str, Any], **more: Any) -> dict[str, int]:
     found = collected(*sources, **more)
-    counted = {name: record["taken"] for name, record in found.provenance["prompt_sources"].items()}
+    counted = {name: record["taken"] for name, record in found.provenance["prompts"].items()}
     really = [question.source for question in found.questions]
     assert counted == {name: really.count(name) for name in counted}
     return counted
@@ -49,7 +48,7 @@ def test_shares_are_equal_unless_said_otherwise(tmp_path: Path) -> None:
 def test_what_a_source_lacks_the_others_give_and_it_is_said(tmp_path: Path) -> None:
     said: list[str] = []
     spec = prompts(gsm8k(tmp_path, 4, "a"), gsm8k(tmp_path, 50, "b"), gsm8k(tmp_path, 50, "c"), total=30)
-    record = collect(spec, said.append).provenance["prompt_sources"]
+    record = collect(spec, said.append).provenance["prompts"]
     assert [(each["available"], each["quota"], each["taken"]) for each in record.values()] == [
         (4, 10, 4),
         (50, 10, 13),
@@ -149,7 +148,7 @@ def test_sources_stand_mixed_so_that_the_first_questions_are_a_sample(tmp_path: 
     assert 25 < sum(question.source == "a" for question in questions[:100]) < 75
 
 
-def test_the_card_names_each_source_with_its_licence(tmp_path: Path) -> None:
+def test_each_source_has_its_licence_on_record(tmp_path: Path) -> None:
     write_jsonl(tmp_path / "train.jsonl.gz", [beaver_row("harm", "self_harm")])
     write_jsonl(tmp_path / "r.jsonl", [reward_bench_row("donotanswer", 1, "no")])
     path = write_jsonl(tmp_path / "p.jsonl", [{"q": "mine"}])
@@ -158,11 +157,11 @@ def test_the_card_names_each_source_with_its_licence(tmp_path: Path) -> None:
         {"kind": "reward_bench", "name": "rb", "path": str(tmp_path / "r.jsonl")},
         {"kind": "table", "name": "mine", "path": str(path), "columns": {"prompt": "q"}},
     )
-    assert licence_lines(found.provenance) == [
-        "beaver_tails (train.jsonl.gz): CC-BY-NC-4.0",
-        "rb (r.jsonl): ODC-BY",
-        "mine (p.jsonl): see the file's owner",
-    ]
+    assert {name: record["licence"] for name, record in found.provenance["prompts"].items()} == {
+        "beaver_tails": "CC-BY-NC-4.0",
+        "rb": "ODC-BY",
+        "mine": "see the file's owner",
+    }
 
 
 def test_a_missing_file_is_found_before_any_is_read(tmp_path: Path) -> None:
