@@ -16,7 +16,7 @@ from rbx.cli.grid_tables import decimal, grid_table, percent, print_lines, title
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from rbx.grid.summary import GridSummary
+    from rbx.grid.summary import GridSummary, SourceCounts
 
 app = typer.Typer(help="Check a grid, show what stands in it, or export it.", no_args_is_help=True)
 
@@ -56,18 +56,22 @@ def show(
     from rbx.grid.synth.calibration import calibration
 
     view = open_view(folder, metric)
-    origin = read_manifest(folder).input_tokens_origin
-    summary = summarise(view, split.value, input_tokens_origin=origin)
+    manifest = read_manifest(folder)
+    summary = summarise(view, split.value, input_tokens_origin=manifest.input_tokens_origin)
     targets = calibration(view, split.value) if view.synthetic else []
     if as_json:
-        print(
-            json.dumps(summary.document() | {"calibration": [each._asdict() for each in targets]}, indent=1)
-        )
+        more = {
+            "metrics": manifest.metrics,
+            "quality": manifest.quality,
+            "calibration": [each._asdict() for each in targets],
+        }
+        print(json.dumps(summary.document() | more, indent=1))
         return
     from rich.console import Console
 
     console = Console()
     _print_summary(console, summary)
+    print_lines(console, [f"metrics: {manifest.metrics_told}"])
     if targets:
         rows = [(each.name, f"{each.published:.4g}", f"{each.achieved:.4g}", each.source) for each in targets]
         title = "Calibration of the synthetic labels (synthetic)"
@@ -96,7 +100,7 @@ def _print_summary(console: Console, summary: GridSummary) -> None:
         ("same score for all models", percent(summary.same_share)),
     ]
     console.print(
-        grid_table(f"On the {summary.n_complete:,} fully scored prompts", ("line", "quality"), lines)
+        grid_table(f"On the {summary.n_complete:,} fully scored prompts", ("line", summary.metric), lines)
     )
     counts = [
         f"{summary.prompts:,} prompts ({summary.train:,} train, {summary.test:,} test)",
@@ -108,7 +112,12 @@ def _print_summary(console: Console, summary: GridSummary) -> None:
     print_lines(console, counts)
 
 
-def _listed(sources: dict[str, int]) -> str:
-    by_size = sorted(sources.items(), key=lambda item: (-item[1], item[0]))
-    shown = ", ".join(f"{name} {count:,}" for name, count in by_size[:SHOWN_SOURCES])
+def _listed(sources: dict[str, SourceCounts]) -> str:
+    by_size = sorted(sources.items(), key=lambda item: (-item[1].train - item[1].test, item[0]))
+    shown = ", ".join(f"{name} {_split(counts)}" for name, counts in by_size[:SHOWN_SOURCES])
     return shown + (f" and {len(by_size) - SHOWN_SOURCES:,} more" if len(by_size) > SHOWN_SOURCES else "")
+
+
+def _split(counts: SourceCounts) -> str:
+    harmful = f", {counts.harmful:,} harmful" if counts.harmful else ""
+    return f"{counts.train + counts.test:,} ({counts.train:,} train, {counts.test:,} test{harmful})"

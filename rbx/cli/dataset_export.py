@@ -42,6 +42,6 @@ def export(
         f"{hf}" + ("" if exported.written else " (unchanged)"),
         f"  prompts  {counts}",
         *(f"  {name}" for name in exported.files),
-        f"next: huggingface-cli upload OWNER/NAME {hf} --repo-type dataset",
+        f"next: hf upload OWNER/NAME {hf} --repo-type dataset",
     ]
     print_lines(Console(), lines)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import defaultdict
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -33,6 +33,15 @@ class ModelSummary:
 
 
 @dataclass(frozen=True)
+class SourceCounts:
+    """Prompts of one source."""
+
+    train: int
+    test: int
+    harmful: int
+
+
+@dataclass(frozen=True)
 class GridSummary:
     """Figures of one split and metric.
 
@@ -50,7 +59,7 @@ class GridSummary:
     train: int
     test: int
     harmful: int
-    sources: dict[str, int]
+    sources: dict[str, SourceCounts]
     input_tokens_mean: float
     input_tokens_origin: str
     models: tuple[ModelSummary, ...]
@@ -90,7 +99,7 @@ def summarise(view: GridView, split: str = "all", *, input_tokens_origin: str = 
         train=int(view.is_train[rows].sum()),
         test=int((~view.is_train[rows]).sum()),
         harmful=int(view.is_harmful[rows].sum()),
-        sources=dict(sorted(Counter(view.sources[row] for row in rows).items())),
+        sources=_sources(view, rows),
         input_tokens_mean=float(view.input_tokens[rows].mean()),
         input_tokens_origin=input_tokens_origin,
         models=tuple(
@@ -104,6 +113,20 @@ def summarise(view: GridView, split: str = "all", *, input_tokens_origin: str = 
         zeros_share=_mean(known == 0),
         same_share=_mean(complete.max(axis=1) == complete.min(axis=1)) if len(complete) else None,
     )
+
+
+def _sources(view: GridView, rows: NDArray[np.int64]) -> dict[str, SourceCounts]:
+    rows_of: defaultdict[str, list[int]] = defaultdict(list)
+    for row in rows.tolist():
+        rows_of[view.sources[row]].append(row)
+    return {
+        source: SourceCounts(
+            train=int(view.is_train[own].sum()),
+            test=int((~view.is_train[own]).sum()),
+            harmful=int(view.is_harmful[own].sum()),
+        )
+        for source, own in sorted(rows_of.items())
+    }
 
 
 def _model(name: str, score: Floats, length: Floats) -> ModelSummary:

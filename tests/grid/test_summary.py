@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 
 from rbx.errors import DatasetError
 from rbx.grid.schema import GridView
-from rbx.grid.summary import summarise
+from rbx.grid.summary import SourceCounts, summarise
 
 SCORES = st.one_of(st.just(math.nan), st.sampled_from([0.0, 0.1, 0.5, 1.0]))
 
@@ -68,6 +69,16 @@ def test_lengths_leave_out_what_is_unknown() -> None:
     first, second = summary.models
     assert (first.length_mean, first.length_p50, first.length_max, first.n_lengths) == (4.0, 3.0, 8.0, 3)
     assert (second.length_mean, second.length_p95, second.n_lengths) == (7.0, 7.0, 1)
+
+
+def test_sources_are_counted_by_split() -> None:
+    view = replace(
+        view_of([[0.0]] * 4), sources=("b", "a", "b", "b"), is_harmful=np.array([True] * 2 + [False] * 2)
+    )
+    found = summarise(view).sources
+    assert found == {"a": SourceCounts(0, 1, 1), "b": SourceCounts(2, 1, 1)}
+    assert list(found) == ["a", "b"]
+    assert summarise(view, "test").sources == {"a": SourceCounts(0, 1, 1), "b": SourceCounts(0, 1, 0)}
 
 
 def test_splits_are_summarised_apart() -> None:
