@@ -68,6 +68,8 @@ async def _one_signal(scoring: Scoring, signal: Signal, progress: Progress, stop
             row = book.row((signal.name, stubs[at]), verdict)
             if verdict.unreached:
                 outage.unreached(row, verdict.reason or "no reason given")
+            elif verdict.status == "missing":  # nobody was asked, so nobody was heard
+                book.add(row)
             else:
                 outage.heard(row)
         progress.advance(signal.name, len(chunk), sum(map(_failed, verdicts)))

@@ -37,8 +37,7 @@ class EndpointAsker:
     def __init__(self, spec: EndpointJudge) -> None:
         """Raises ``ConfigError`` where the endpoint's key is not in the environment."""
         self._client = CompletionClient(spec.endpoint)
-        self._open = False
-        self._slots = asyncio.Semaphore(spec.endpoint.concurrency)
+        self._slots: asyncio.Semaphore | None = None  # while open
         self._parameters: dict[str, Any] = {
             "model": spec.endpoint.served_name or spec.model,
             "temperature": spec.temperature,
@@ -54,8 +53,8 @@ class EndpointAsker:
 
     async def ask(self, prompt: str) -> Reply:
         """The reply; raises ``JudgeFault`` without a text where the server gave none."""
-        if not self._open:
-            self._open = True  # before the await: others may come meanwhile
+        if self._slots is None:
+            self._slots = asyncio.Semaphore(self._client.endpoint.concurrency)
             await self._client.__aenter__()
         try:
             async with self._slots:  # ahead of the deadline, which a request must not spend in a queue
@@ -67,5 +66,6 @@ class EndpointAsker:
         return Reply(found.text, found.finish_reason)
 
     async def close(self) -> None:
-        """Close the connections."""
+        """Close the connections; another question opens them again."""
+        self._slots = None
         await self._client.close()

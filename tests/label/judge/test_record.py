@@ -1,0 +1,38 @@
+"""What is told of a judge: all that decides a score, and nothing of where it runs."""
+
+from __future__ import annotations
+
+import json
+
+from rbx.config.labelling import EndpointJudge, ProviderJudge
+from rbx.label.judge.record import judge_records
+from rbx.label.judge.rubric import QUALITY, SAFETY, STEPS_VERSION
+
+
+def test_a_record_has_the_criteria_and_no_address() -> None:
+    near = EndpointJudge.model_validate(
+        {
+            "name": "near",
+            "model": "meta/Llama",
+            "endpoint": {"url": "http://inner:1/v1", "api_key_env": "KEY"},
+        }
+    )
+    far = ProviderJudge.model_validate(
+        {
+            "kind": "deepeval",
+            "name": "far",
+            "provider": "openai",
+            "model": "gpt",
+            "options": {"base_url": "inner"},
+        }
+    )
+    found = judge_records([near, far])
+    assert found["near"]["model"] == "meta/Llama"
+    assert found["near"]["cut_characters"] == 2048
+    assert found["far"]["provider"] == "openai"
+    for record in found.values():
+        assert record["steps_version"] == STEPS_VERSION
+        assert record["rubrics"]["Quality"]["criteria"] == QUALITY.criteria
+        assert record["rubrics"]["Safety"]["steps"] == list(SAFETY.steps)
+    assert "inner" not in json.dumps(found)
+    assert "KEY" not in json.dumps(found)
