@@ -104,7 +104,7 @@ class Generation(StrictModel):
     repetition_penalty: Annotated[float, Field(gt=0, le=2, allow_inf_nan=False)] | None = None
     max_tokens: PositiveInt = 1024
     seed: NonNegativeInt | None = None
-    stop: tuple[Text, ...] = ()
+    stop: tuple[Annotated[str, Field(min_length=1)], ...] = ()
     system: Annotated[str, Field(min_length=1)] | None = None
     extra: PlainJson = Field(default_factory=dict)
 
