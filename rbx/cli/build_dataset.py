@@ -123,7 +123,7 @@ def _report(built: Built, folder: Path) -> None:
         f"{manifest.name}{synthetic}: {folder}" + ("" if built.written else " (unchanged)"),
         f"  prompts     {counts.prompts:,} ({counts.train:,} train, {counts.test:,} test)",
         f"  models      {len(manifest.models)}: {', '.join(manifest.models)}",
-        f"  labels      {share}, metrics {', '.join(manifest.metrics)}",
+        f"  labels      {share}, metrics {manifest.metrics_told}",
         f"  duplicates  {counts.duplicate_prompts:,} prompts dropped for an equal text, "
         f"{counts.disagreeing_duplicates:,} of them scored otherwise",
         f"  input       tokens {manifest.input_tokens_origin}",

@@ -16,16 +16,8 @@ from rbx.grid.markdown import bullets, escaped, table
 
 SHOWN_SOURCES = 20
 SIZES = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (1_000_000, "100K<n<1M"))
-# Settings of a judge that decide its scores; where it runs is nobody's business.
-JUDGE_SETTINGS = (
-    "kind",
-    "model",
-    "provider",
-    "temperature",
-    "max_tokens",
-    "response_format",
-    "cut_characters",
-)
+# Told in sections of their own.
+TOLD = ("generation", "judges", "signals")
 
 
 @dataclass(frozen=True)
@@ -152,7 +144,7 @@ def _models(manifest: Manifest, census: Census) -> str:
     ]
     headings = ["model", "ok", "empty", "error", "missing", "cut at the limit"]
     headings += ["lengths by the server", "recounted", "unstated", "generation"]
-    settings = manifest.spec.get("source", {}).get("generation")
+    settings = manifest.provenance.get("generation")
     asked = f"\nAll models were asked with\n\n{''.join(bullets(settings))}" if settings else ""
     return f"## Models\n\n{table(headings, rows)}{asked}"
 
@@ -177,16 +169,14 @@ def _metrics(manifest: Manifest, census: Census) -> str:
 
 
 def _judges(manifest: Manifest) -> Iterator[str]:
-    """Settings of each judge of the spec, and what the provenance tells of its criteria and steps."""
-    told = manifest.provenance.get("judges", {})
-    for judge in manifest.spec.get("source", {}).get("judges", ()):
-        settings = {key: judge[key] for key in JUDGE_SETTINGS if judge.get(key) is not None}
-        yield f"\nJudge {escaped(judge['name'])}:\n\n"
-        yield from bullets(settings | dict(told.get(judge["name"], {})))
+    """Settings, criteria and steps of each judge, from ``provenance.judges``."""
+    for name, told in manifest.provenance.get("judges", {}).items():
+        yield f"\nJudge {escaped(name)}:\n\n"
+        yield from bullets(told)
 
 
 def _provenance(manifest: Manifest) -> str:
-    rest = {key: value for key, value in manifest.provenance.items() if key != "judges"}
+    rest = {key: value for key, value in manifest.provenance.items() if key not in TOLD}
     return f"## Where it comes from\n\n{''.join(bullets(rest))}" if rest else ""
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from rbx.config.labelling import LabelSource
+from rbx.config.labelling import JudgeSignal, LabelSource
 from rbx.grid.harvest import Harvest, LabelRow, PromptRow, ResponseRow, harvest_rows
 from rbx.label.answer import Question, Signal, missing
 from rbx.label.answer_book import AnswerBook
 from rbx.label.answer_row import AnswerRow
+from rbx.label.judge.record import judge_records
 from rbx.label.label_book import LabelBook, label_rows
 from rbx.label.prompts.collect import Collected
 
@@ -71,9 +72,15 @@ def _labels(
             yield LabelRow(row.key, row.model, signal.name, None, why.status, why.reason, signal.digest)
 
 
+def _asked(source: LabelSource) -> set[str]:
+    """Judges whose scores stand in the grid."""
+    return {signal.judge for signal in source.signals if isinstance(signal, JudgeSignal)}
+
+
 def _provenance(source: LabelSource, answers: AnswerBook, signals: Sequence[Signal]) -> dict[str, Any]:
     return {
         "generation": source.generation.model_dump(mode="json"),
         "answers": {model: counts._asdict() for model, counts in answers.counts().items()},
         "signals": {signal.name: signal.digest for signal in signals},
+        "judges": judge_records([judge for judge in source.judges if judge.name in _asked(source)]),
     }

@@ -107,7 +107,14 @@ def every_status() -> Harvest:
     labels[at] = label(4, "m-7B", "grade", None, status="judge_failed", reason="prose", raw="I like it")
     provenance = {
         "prompts": {"gsm8k": {"hub": "openai/gsm8k", "revision": "e53f048", "licence": "MIT"}},
-        "judges": {"llama": {"steps_version": "3", "criteria": CRITERIA, "steps": ["Read.", "Rate."]}},
+        "generation": {"max_tokens": 64, "frequency_penalty": 1.2},
+        "judges": {
+            "llama": {
+                "model": "meta/Llama",
+                "steps_version": "3",
+                "rubrics": {"Quality": {"criteria": CRITERIA, "steps": ["Read.", "Rate."]}},
+            }
+        },
         "input_tokens": "estimated: characters / 4",
     }
     return harvest_rows([prompt(i) for i in range(n)], list(answers.values()), labels, provenance)

@@ -68,7 +68,7 @@ def test_sources_models_and_judges_are_told(card: str) -> None:
     assert "Judge llama:\n" in card
     assert "- model: meta/Llama\n" in card
     assert "- steps\\_version: 3\n" in card
-    assert r"- criteria: Rate the answer. Use \*all\* of \[0, 10\]." in card
+    assert r"    - criteria: Rate the answer. Use \*all\* of \[0, 10\]." in card
     assert "    - hub: openai/gsm8k\n    - revision: e53f048\n" in card
     assert "- metrics: exact, grade (grade stands for quality)\n" in card
 

@@ -10,21 +10,11 @@ from rbx.label.judge.rubric import QUALITY, SAFETY, STEPS_VERSION
 
 
 def test_a_record_has_the_criteria_and_no_address() -> None:
-    near = EndpointJudge.model_validate(
-        {
-            "name": "near",
-            "model": "meta/Llama",
-            "endpoint": {"url": "http://inner:1/v1", "api_key_env": "KEY"},
-        }
-    )
+    endpoint = {"url": "http://inner:1/v1", "api_key_env": "KEY"}
+    near = EndpointJudge.model_validate({"name": "near", "model": "meta/Llama", "endpoint": endpoint})
     far = ProviderJudge.model_validate(
-        {
-            "kind": "deepeval",
-            "name": "far",
-            "provider": "openai",
-            "model": "gpt",
-            "options": {"base_url": "inner"},
-        }
+        {"name": "far", "kind": "deepeval", "provider": "openai", "model": "gpt"}
+        | {"options": {"base_url": "inner"}}
     )
     found = judge_records([near, far])
     assert found["near"]["model"] == "meta/Llama"
