@@ -9,6 +9,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Literal, NamedTuple, TypeVar
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
 
@@ -73,16 +75,18 @@ class CompletionClient:
         self.api: Api = api
         self._key = endpoint.api_key()
         self._session: aiohttp.ClientSession | None = None
+        self._proxy: str | None = None
         self._jitter = random.Random()
 
     async def __aenter__(self) -> CompletionClient:
         """Open the connection pool."""
         headers = {"Authorization": f"Bearer {self._key}"} if self._key else {}
+        # Looked up once: aiohttp's trust_env asks the environment and ~/.netrc anew, in a thread, each time.
+        self._proxy = environment_proxy(self.endpoint.url)
         self._session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=self.endpoint.concurrency),
             timeout=aiohttp.ClientTimeout(total=self.endpoint.deadline_s),
             headers=headers,
-            trust_env=True,
         )
         return self
 
@@ -130,7 +134,8 @@ class CompletionClient:
         assert self._session is not None, "the client is not open"
         url = self.endpoint.url + path
         try:
-            async with self._session.request(method, url, json=body, allow_redirects=False) as response:
+            call = self._session.request(method, url, json=body, proxy=self._proxy, allow_redirects=False)
+            async with call as response:
                 raw = await _bounded(response)
                 if response.status != 200:
                     raise self._refused(response.status, raw, response.headers.get("Retry-After"))
@@ -156,6 +161,14 @@ class CompletionClient:
     def _shown(self, text: str) -> str:
         # A server may quote the request's headers.
         return (text.replace(self._key, "***") if self._key else text)[:SHOWN_CHARACTERS]
+
+
+def environment_proxy(url: str) -> str | None:
+    """The proxy that HTTP_PROXY, HTTPS_PROXY and NO_PROXY name for ``url``."""
+    parts = urlsplit(url)
+    if parts.hostname is None or proxy_bypass(parts.hostname):
+        return None
+    return getproxies().get(parts.scheme)
 
 
 async def _bounded(response: aiohttp.ClientResponse) -> bytes:

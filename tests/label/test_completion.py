@@ -111,3 +111,21 @@ def test_text_that_utf8_cannot_hold_is_mended_and_odd_counts_are_none() -> None:
     raw += b'"usage":{"prompt_tokens":-1,"completion_tokens":true}}'
     found, _ = ask(lambda path, body: Reply(raw))
     assert found == Completion("a\N{REPLACEMENT CHARACTER}b \N{GRINNING FACE}", None, None, None, None)
+
+
+def test_the_environments_proxy_is_used_but_for_hosts_that_it_excepts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def run(far: Endpoint) -> Completion:
+        async with CompletionClient(far) as client:
+            return await client.complete(BODY)
+
+    with scripted(lambda path, body: answer("through the proxy")) as proxy:
+        monkeypatch.setenv("http_proxy", proxy.url.removesuffix("/v1"))
+        monkeypatch.setenv("no_proxy", "127.0.0.1")
+        far = Endpoint(url="http://models.invalid/v1", attempts=1)
+        assert asyncio.run(run(far)).text == "through the proxy"
+        assert proxy.headers[0]["Host"] == "models.invalid"
+        with scripted(lambda path, body: answer("direct")) as server:
+            assert asyncio.run(run(endpoint(server))).text == "direct"
+        assert len(proxy.seen) == 1
