@@ -7,7 +7,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rbx.label.judge.quiet import prepare_deepeval
-from rbx.label.judge.reply import JudgeFault, Judgement, Reply, read_judgement
+from rbx.label.judge.reply import JudgeFault, Judgement, Reply, encodable, read_judgement
 from rbx.label.judge.rubric import Rubric
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def _case(rubric: Rubric, texts: Texts) -> LLMTestCase:
 
 def _inert(text: str) -> str:
     # DeepEval takes [DEEPEVAL:IMAGE:path] in any text for an image, reads that file, and sends it.
-    return text.replace("[DEEPEVAL:", "[DEEPEVAL :")
+    return encodable(text).replace("[DEEPEVAL:", "[DEEPEVAL :")
 
 
 class _StrictModel:

@@ -114,9 +114,10 @@ def _unwrapped(error: BaseException | None) -> BaseException | None:
 
 
 def _unreached(error: BaseException) -> bool:
-    status = getattr(error, "status_code", None)
-    known = status if isinstance(status, int) else None
-    return not CompletionError("status", str(error), known).blames_request
+    # Google's library calls the HTTP status a code; for OpenAI's that is a word.
+    found = [getattr(error, name, None) for name in ("status_code", "code")]
+    status = next((each for each in found if isinstance(each, int)), None)
+    return not CompletionError("status", str(error), status).blames_request
 
 
 def _secret_names(options: Mapping[str, Any]) -> Iterator[str]:

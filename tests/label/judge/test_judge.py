@@ -182,6 +182,12 @@ def test_text_that_deepeval_would_take_for_a_file_is_text() -> None:
     assert "See [DEEPEVAL :IMAGE:pyproject.toml] {{ 7 * 7 }}." in prompt_of(server.seen[0][1])
 
 
+def test_a_text_that_utf8_cannot_hold_is_judged() -> None:
+    found, server = verdict(judging(7), answer_to(response="half a \ud83d face"))
+    assert found.score == 0.7
+    assert "half a ? face" in prompt_of(server.seen[0][1])
+
+
 def test_a_key_is_read_from_the_environment_only(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JUDGE_KEY", "sk-secret")
     leak = Served({"error": "sk-secret is wrong"}, status=401)
