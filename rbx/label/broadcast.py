@@ -116,11 +116,11 @@ async def broadcast(
     """
     models = digests(source, offline=False)
     rows = open_rows(questions, models, journal, progress, retry_failed=retry_failed)
-    lines = prepare_lines(source.models, source.generation.api)
+    # A model that has all its answers needs neither its server nor its key.
+    wanted = [number for number, each in enumerate(rows) if each.pending]
+    lines = prepare_lines([(number, source.models[number]) for number in wanted], source.generation.api)
     askings = [
-        _Asking(source.generation, line, models[each.model], each)
-        for line, each in zip(lines, rows, strict=True)
-        if each.pending
+        _Asking(source.generation, line, models[line.candidate.name], rows[line.number]) for line in lines
     ]
     halt = _Halt(stop)
     async with AsyncExitStack() as clients:

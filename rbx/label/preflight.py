@@ -25,10 +25,10 @@ class Line(NamedTuple):
     counter: TokenCounter | None
 
 
-def prepare_lines(candidates: Sequence[Candidate], api: Api) -> list[Line]:
-    """Clients and tokenizers of all models; raises ``ConfigError`` with the faults of all of them."""
+def prepare_lines(candidates: Sequence[tuple[int, Candidate]], api: Api) -> list[Line]:
+    """Clients and tokenizers of numbered models; raises ``ConfigError`` with the faults of all of them."""
     lines, faults = [], []
-    for number, candidate in enumerate(candidates):
+    for number, candidate in candidates:
         key = f"source.models.{number}"
         if candidate.endpoint is None:
             faults.append(f"{key}.endpoint: {candidate.name} has none; without one, use --offline-vllm")

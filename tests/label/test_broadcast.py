@@ -130,10 +130,14 @@ def test_a_second_run_asks_only_what_is_missing(tmp_path: Path) -> None:
         assert server.seen == [], "how hard a server is asked does not change its answers"
 
 
-def test_a_finished_broadcast_needs_no_server(tmp_path: Path) -> None:
+def test_a_finished_broadcast_needs_neither_server_nor_key(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SOME_KEY", "secret")
     with scripted(lambda path, body: answer("x")) as server:
-        of = source(model("m", server))
+        of = source(model("m", server, api_key_env="SOME_KEY"))
         run(tmp_path / "a.jsonl", questions(3), of)
+    monkeypatch.delenv("SOME_KEY")
     report = run(tmp_path / "a.jsonl", questions(3), of)
     assert report.models[0].kept == 3
 
