@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rbx.cli.main import printable
-
 if TYPE_CHECKING:
     from rbx.config.base import Loaded
     from rbx.grid.build import Built
@@ -61,6 +59,7 @@ def build_dataset(
     models and judges: each answer and score is kept as it lands, and the same command goes on where an
     earlier run was stopped. Ctrl-C once finishes what is under way, twice leaves it.
     """
+    from rbx.cli.built_grid import print_built
     from rbx.config.labelling import LabelSource
     from rbx.grid.spec import load_spec
 
@@ -83,7 +82,7 @@ def build_dataset(
             )
         )
     else:
-        _report(built, folder)
+        print_built(built, folder)
 
 
 def _read(loaded: Loaded[DatasetSpec], folder: Path, *, force: bool) -> Built:
@@ -111,25 +110,3 @@ def _labelled(loaded: Loaded[DatasetSpec], folder: Path, options: LabelOptions) 
     if outcome.built is None:
         print(f"{outcome.prompts:,} prompts; the {options.until} are in {outcome.workspace}")
     return outcome.built
-
-
-def _report(built: Built, folder: Path) -> None:
-    from rich.console import Console
-
-    manifest, counts = built.manifest, built.manifest.counts
-    synthetic = " (synthetic)" if manifest.synthetic else ""
-    share = f"{counts.labels_present:,} of {counts.labels:,} present"
-    lines = [
-        f"{manifest.name}{synthetic}: {folder}" + ("" if built.written else " (unchanged)"),
-        f"  prompts     {counts.prompts:,} ({counts.train:,} train, {counts.test:,} test)",
-        f"  models      {len(manifest.models)}: {', '.join(manifest.models)}",
-        f"  labels      {share}, metrics {manifest.metrics_told}",
-        f"  duplicates  {counts.duplicate_prompts:,} prompts dropped for an equal text, "
-        f"{counts.disagreeing_duplicates:,} of them scored otherwise",
-        f"  input       tokens {manifest.input_tokens_origin}",
-        f"  digest      {manifest.digest}",
-        f"next: rbx dataset show {folder}",
-    ]
-    console = Console()
-    for line in lines:
-        console.print(printable(line), markup=False, highlight=False, soft_wrap=True)

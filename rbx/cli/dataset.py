@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rbx.cli.dataset_agree import agree
 from rbx.cli.dataset_check import check
 from rbx.cli.dataset_export import export
+from rbx.cli.dataset_judge import judge
 from rbx.cli.grid_tables import decimal, grid_table, percent, print_lines, titled, whole
 
 if TYPE_CHECKING:
@@ -40,6 +42,8 @@ def dataset() -> None:
 
 app.command()(check)
 app.command()(export)
+app.command()(judge)
+app.command()(agree)
 
 
 @app.command()

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from rbx.config.labelling import JudgeSignal, LabelSource
 from rbx.grid.harvest import Harvest, LabelRow, PromptRow, ResponseRow, harvest_rows
 from rbx.label.answer import Question, Signal, missing
 from rbx.label.answer_book import AnswerBook
 from rbx.label.answer_row import AnswerRow
-from rbx.label.judge.record import judge_records
 from rbx.label.label_book import LabelBook, label_rows
 from rbx.label.prompts.collect import Collected
 
@@ -24,13 +22,15 @@ def harvest_labels(
 ) -> Harvest:
     """Everything that the journals hold of this spec; what was not asked or not scored has no row."""
     responses = [_response(row) for row in answers.rows()]
-    textless = [row for row in responses if row.status != "ok"]
-    return harvest_rows(
-        [_prompt(question) for question in collected.questions],
-        responses,
-        list(_labels(signals, answers, labels, textless)),
-        collected.provenance | _provenance(source, answers, signals),
-    )
+    scores = list(_labels(signals, answers, labels, [row for row in responses if row.status != "ok"]))
+    provenance = {
+        "generation": source.generation.model_dump(mode="json"),
+        "answers": {model: counts._asdict() for model, counts in answers.counts().items()},
+        "judge_failed": sum(row.status == "judge_failed" for row in scores),
+        "signals": {signal.name: signal.digest for signal in signals},
+    }
+    questions = [_prompt(question) for question in collected.questions]
+    return harvest_rows(questions, responses, scores, collected.provenance | provenance)
 
 
 def _prompt(question: Question) -> PromptRow:
@@ -75,12 +75,3 @@ def _labels(
 def _asked(source: LabelSource) -> set[str]:
     """Judges whose scores stand in the grid."""
     return {signal.judge for signal in source.signals if isinstance(signal, JudgeSignal)}
-
-
-def _provenance(source: LabelSource, answers: AnswerBook, signals: Sequence[Signal]) -> dict[str, Any]:
-    return {
-        "generation": source.generation.model_dump(mode="json"),
-        "answers": {model: counts._asdict() for model, counts in answers.counts().items()},
-        "signals": {signal.name: signal.digest for signal in signals},
-        "judges": judge_records([judge for judge in source.judges if judge.name in _asked(source)]),
-    }

@@ -1,0 +1,42 @@
+"""What a command says of the grid that it wrote."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rbx.cli.grid_tables import print_lines
+
+if TYPE_CHECKING:
+    from rbx.grid.build import Built
+
+
+def print_built(built: Built, folder: Path) -> None:
+    """Counts of a grid, what failed on the way, and what to do next."""
+    from rich.console import Console
+
+    manifest, counts = built.manifest, built.manifest.counts
+    synthetic = " (synthetic)" if manifest.synthetic else ""
+    share = f"{counts.labels_present:,} of {counts.labels:,} present"
+    answers: dict[str, dict[str, Any]] = manifest.provenance.get("answers", {})
+    lines = [
+        f"{manifest.name}{synthetic}: {folder}" + ("" if built.written else " (unchanged)"),
+        f"  prompts     {counts.prompts:,} ({counts.train:,} train, {counts.test:,} test)",
+        f"  models      {len(manifest.models)}: {', '.join(manifest.models)}",
+        *(f"  answers     {model}: {_told(found)}" for model, found in answers.items()),
+        f"  labels      {share}, metrics {manifest.metrics_told}",
+        f"  duplicates  {counts.duplicate_prompts:,} prompts dropped for an equal text, "
+        f"{counts.disagreeing_duplicates:,} of them scored otherwise",
+        f"  input       tokens {manifest.input_tokens_origin}",
+        f"  digest      {manifest.digest}",
+    ]
+    if any(found["error"] for found in answers.values()) or manifest.provenance.get("judge_failed"):
+        lines.append("what failed is asked again with --retry-failed")
+    lines.append(f"next: rbx dataset show {folder}")
+    print_lines(Console(), lines)
+
+
+def _told(counts: dict[str, Any]) -> str:
+    shown = ("ok", "empty", "error", "missing", "truncated")
+    named = {"truncated": "cut at the limit"}
+    return ", ".join(f"{counts[key]:,} {named.get(key, key)}" for key in shown if counts[key] or key == "ok")

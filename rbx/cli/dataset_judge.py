@@ -1,0 +1,111 @@
+"""``rbx dataset judge``: further scores for answers that are there already."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from rbx.label.answer import Signal
+
+STOPPED = "stopped; the scores so far are kept: the same command goes on"
+
+
+def judge(
+    grid: Annotated[
+        Path | None, typer.Argument(metavar="DIR", help="A grid with answers.", show_default=False)
+    ] = None,
+    spec: Annotated[
+        Path | None,
+        typer.Option("--spec", metavar="FILE", help="Judges and signals, or a data set spec with some."),
+    ] = None,
+    judges: Annotated[
+        list[str] | None,
+        typer.Option("--judge", metavar="NAME", help="This judge of the file alone (repeatable)."),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="DIR", help="The grid with the further metrics.")
+    ] = None,
+    served: Annotated[
+        Path | None,
+        typer.Option("--served", metavar="SWEEP", help="Score what a live sweep was served instead."),
+    ] = None,
+    overrides: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Override a key of the file (repeatable)."),
+    ] = None,
+    retry_failed: Annotated[
+        bool, typer.Option("--retry-failed", help="Ask again where a judge failed in an earlier run.")
+    ] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace another grid in --out.")] = False,
+) -> None:
+    """Score answers by further judges or rules: of a grid into another, or of a live sweep.
+
+    Each score is kept as it lands, and the same command goes on where an earlier run was stopped.
+    """
+    from rbx.errors import UsageError
+
+    if spec is None:
+        raise UsageError("--spec FILE is needed: the judges and signals to score by")
+    if served is not None:
+        if grid is not None or out is not None:
+            raise UsageError("--served scores a sweep in its own folder; leave DIR and --out out")
+        _judge_served(served, _signals(spec, judges, overrides), retry_failed=retry_failed)
+        return
+    if grid is None or out is None:
+        raise UsageError("give the grid DIR and --out DIR for the one with the further metrics")
+    _judge_grid(grid, out, _signals(spec, judges, overrides), retry_failed=retry_failed, force=force)
+
+
+def _signals(spec: Path, judges: list[str] | None, overrides: list[str] | None) -> list[Signal]:
+    from rbx.config.labelling import Generation, LabelSource
+    from rbx.label.chosen import load_judging, only_judges
+    from rbx.label.judge.build import build_judge
+    from rbx.label.signals.build import build_signals
+
+    judging = only_judges(load_judging(spec, overrides), judges or [], rules=False)
+    generation = judging.generation if isinstance(judging, LabelSource) else Generation()
+    return build_signals(judging, generation.max_tokens, build_judge)
+
+
+def _judge_grid(grid: Path, out: Path, signals: list[Signal], *, retry_failed: bool, force: bool) -> None:
+    from rbx.cli.built_grid import print_built
+    from rbx.cli.label_progress import shown_progress
+    from rbx.label.regrade import Regrade, regrade_grid
+
+    with shown_progress() as progress:
+        built = regrade_grid(Regrade(grid, out, retry_failed, force), signals, progress)
+    if built is None:
+        typer.echo(STOPPED, err=True)
+        raise typer.Exit(130)
+    print_built(built, out)
+
+
+def _judge_served(sweep: Path, signals: list[Signal], *, retry_failed: bool) -> None:
+    from rich.console import Console
+
+    from rbx.cli.grid_tables import decimal, grid_table
+    from rbx.cli.label_progress import shown_progress
+    from rbx.sweep.judge_served import judge_served
+
+    with shown_progress() as progress:
+        scores = judge_served(sweep, signals, progress, retry_failed=retry_failed)
+    if scores is None:
+        typer.echo(STOPPED, err=True)
+        raise typer.Exit(130)
+    rows = [
+        (
+            each.model,
+            each.metric,
+            f"{each.answers:,}",
+            f"{each.scored:,}",
+            f"{each.failed:,}",
+            decimal(each.mean),
+        )
+        for each in scores
+    ]
+    headings = ("model", "metric", "answers", "scored", "failed", "mean")
+    Console().print(grid_table(f"Served answers of {sweep}", headings, rows))
+    print(f"scores: {sweep / 'served' / 'labels.parquet'}")
