@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import threading
 from pathlib import Path
 from typing import Any
@@ -324,3 +325,40 @@ def test_no_key_reaches_the_journal(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     raw = (tmp_path / "a.jsonl").read_bytes()
     assert raw.count(b"\n") == 3
     assert b"sk-very" not in raw
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_whatever_goes_wrong_every_pair_has_one_row_and_its_own_answer(tmp_path: Path, seed: int) -> None:
+    dice = random.Random(seed)
+    faults = [
+        Reply(status=500),
+        Reply(status=429, headers={"Retry-After": "0"}),
+        Reply(status=400),
+        Reply(status=404),
+        Reply(b"{"),
+        Reply({"choices": [None]}),
+        Reply(hang=True),
+    ]
+
+    def rule(_: str, body: dict[str, Any]) -> Reply:
+        lucky = dice.random() < 0.6
+        return answer(prompt_of(body)[::-1], delay_s=dice.random() / 200) if lucky else dice.choice(faults)
+
+    path, asked = tmp_path / "a.jsonl", questions(60)
+    with scripted(rule) as server:
+        of = source(model("a", server, deadline_s=0.5), model("b", server, deadline_s=0.5, concurrency=8))
+        report = run(path, asked, of)
+        assert report.unasked == 0
+        pairs = {(row["prompt_id"], row["model"]) for row in rows(path)}
+        assert len(pairs) == len(rows(path)) == 120
+        failed = sum(each.error for each in report.models)
+        assert failed > 0
+        for _ in range(20):
+            report = run(path, asked, of, retry_failed=True)
+            assert sum(each.ok + each.error for each in report.models) == failed
+            failed = sum(each.error for each in report.models)
+            if not failed:
+                break
+    prompts = {question.prompt_id: question.prompt for question in asked}
+    last = {(row["prompt_id"], row["model"]): row["text"] for row in rows(path)}
+    assert last == {pair: prompts[pair[0]][::-1] for pair in pairs}
