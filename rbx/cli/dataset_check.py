@@ -68,11 +68,16 @@ def _print_answers(console: Console, inspection: Inspection) -> None:
     headings = ("model", "ok", "empty", "error", "missing", "cut", "no length")
     console.print(grid_table(title, headings, map(_answer_row, inspection.census.answers)))
     for each in inspection.census.answers:
+        print_lines(console, _answer_lines(each))
+
+
+def _answer_lines(each: AnswerCensus) -> Iterator[str]:
+    if each.usage or each.recounted:
         origins = (("usage", each.usage), ("recount", each.recounted), ("unstated", each.unstated))
-        told = ", ".join(f"{name} {count:,}" for name, count in origins if count) or "none"
-        print_lines(console, [f"lengths of {each.model} by origin: {told}"])
-        if each.errors:
-            print_lines(console, [f"errors of {each.model}: {_listed(each.errors)}"])
+        told = ", ".join(f"{name} {count:,}" for name, count in origins if count)
+        yield f"lengths of {each.model} by origin: {told}"
+    if each.errors:
+        yield f"errors of {each.model}: {_listed(each.errors)}"
 
 
 def _answer_row(each: AnswerCensus) -> tuple[str, ...]:
@@ -107,7 +112,7 @@ def _metric_line(each: MetricCensus, quality: str) -> str:
 
 def _length_lines(what: str, coverage: LengthCoverage) -> Iterator[str]:
     """One line on coverage by tenths of length, where anything is missing."""
-    if all(each.share == 1 for each in coverage.deciles):
+    if len(coverage.deciles) < 2 or all(each.share == 1 for each in coverage.deciles):
         return
     parts = ", ".join(f"{each.low:.0f}–{each.high:.0f} {each.share:.1%}" for each in coverage.deciles)
     yield f"{what} in tokens: {parts}"

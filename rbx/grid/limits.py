@@ -10,6 +10,7 @@ from rbx.grid.decile import LengthCoverage
 from rbx.grid.manifest import Manifest
 
 FEW_TEST_PROMPTS = 1000
+SHOWN_CASES = 8
 COARSE_VALUES = 21  # a judge that answers in tenths or twentieths
 
 
@@ -63,24 +64,37 @@ def _few(manifest: Manifest) -> Iterator[str]:
 
 
 def _answers(census: Census) -> Iterator[str]:
-    for each in census.answers:
-        rows = each.ok + each.empty + each.error + each.missing
-        lost = [(each.empty, "empty"), (each.error, "failed"), (each.missing, "not there")]
-        if told := ", ".join(f"{count:,} {how}" for count, how in lost if count):
-            yield f"of {rows:,} answers of {each.model}, {told}"
-        if each.truncated:
-            yield f"{each.truncated_share:.1%} of the answers of {each.model} were cut at the token limit"
+    lost = [(each.empty + each.error + each.missing, each) for each in census.answers]
+    told = [
+        f"{each.model} {n:,} ({each.empty:,} empty, {each.error:,} failed, {each.missing:,} not there)"
+        for n, each in sorted(lost, key=lambda pair: -pair[0])
+        if n
+    ]
+    yield from _listed("answers that can't be scored", told)
+    cut = sorted(census.answers, key=lambda each: -(each.truncated_share or 0))
+    yield from _listed(
+        "answers cut at the token limit",
+        [f"{each.model} {each.truncated:,} ({each.truncated_share:.1%})" for each in cut if each.truncated],
+    )
 
 
 def _labels(manifest: Manifest, census: Census) -> Iterator[str]:
-    for each in census.labels:
-        if each.present < each.prompts:
-            yield (
-                f"{each.metric} of {each.model} covers {each.share:.1%} of the prompts: "
-                f"{each.missing:,} labels are missing, {each.judge_failed:,} judgements failed"
-            )
+    told = [
+        f"{each.metric} of {each.model} {1 - each.share:.1%} ({each.missing:,} missing, "
+        f"{each.judge_failed:,} judge failed)"
+        for each in sorted(census.labels, key=lambda each: each.share)
+        if each.present < each.prompts
+    ]
+    yield from _listed("labels that are not there", told)
     if disagreeing := manifest.counts.disagreeing_duplicates:
         yield f"{disagreeing:,} dropped duplicates were scored otherwise than the prompt that stays"
+
+
+def _listed(what: str, cases: list[str]) -> Iterator[str]:
+    """The worst cases, which come first, and how many more there are."""
+    if cases:
+        more = f" and {len(cases) - SHOWN_CASES:,} more" if len(cases) > SHOWN_CASES else ""
+        yield f"{what}: {', '.join(cases[:SHOWN_CASES])}{more}"
 
 
 def _judgements(metric: MetricCensus) -> Iterator[str]:
@@ -98,11 +112,7 @@ def _judgements(metric: MetricCensus) -> Iterator[str]:
 def _tokens(manifest: Manifest, census: Census) -> Iterator[str]:
     if manifest.input_tokens_estimated:
         yield f"input tokens are {manifest.input_tokens_origin}; costs and prompt times rest on them"
-    for each in census.answers:
-        if each.recounted:
-            yield (
-                f"lengths of {each.recounted:,} answers of {each.model} were recounted with a tokenizer, "
-                "because the server reported none"
-            )
-        if each.no_length:
-            yield f"{each.no_length:,} answers of {each.model} have no length"
+    recounted = [f"{each.model} {each.recounted:,}" for each in census.answers if each.recounted]
+    yield from _listed("answers whose length was recounted, as the server told none", recounted)
+    unknown = [f"{each.model} {each.no_length:,}" for each in census.answers if each.no_length]
+    yield from _listed("answers without a length", unknown)

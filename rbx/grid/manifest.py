@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -101,6 +102,15 @@ def digest_of_files(files: dict[str, str]) -> str:
     return digest({name: files[name] for name in TABLES})
 
 
+def _format_of(text: str) -> Any:
+    """The format of a manifest, None where it names none."""
+    try:
+        data = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return data.get("format") if isinstance(data, dict) else None
+
+
 def read_manifest(folder: Path) -> Manifest:
     """Read and validate; raises ``DatasetError`` where it is absent, malformed or of another format."""
     path = folder / FILE
@@ -111,6 +121,11 @@ def read_manifest(folder: Path) -> Manifest:
         raise DatasetError(f"{folder}: not a grid ({what}); make one with `rbx build-dataset`") from None
     except (OSError, UnicodeDecodeError) as error:
         raise DatasetError(f"{path}: can't be read: {error}") from None
+    # First of all: a manifest of another format has other keys.
+    if (found := _format_of(text)) not in (None, FORMAT):
+        raise DatasetError(
+            f"{path}: written in format {found}, this version reads {FORMAT}; build the grid again"
+        )
     try:
         manifest = Manifest.model_validate_json(text)
     except ValidationError as error:
@@ -118,10 +133,6 @@ def read_manifest(folder: Path) -> Manifest:
             f"{'.'.join(map(str, each['loc'])) or '(top)'}: {each['msg']}" for each in error.errors()
         )
         raise DatasetError(f"{path}: not a valid manifest: {faults}; build the grid again") from None
-    if manifest.format != FORMAT:
-        raise DatasetError(
-            f"{path}: written in format {manifest.format}, this version reads {FORMAT}; build the grid again"
-        )
     if set(manifest.files) != set(TABLES) or manifest.digest != digest_of_files(manifest.files):
         raise DatasetError(f"{path}: its digest does not match its list of files; build the grid again")
     return manifest

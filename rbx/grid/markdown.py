@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-_MARKS = re.compile(r"([\\`*_\[\]|~$#])")
-_ENTITIES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", "@": "&#64;"})
+_SAFE = str.maketrans(
+    {mark: f"\\{mark}" for mark in "\\`*_[]|~$#"} | {"&": "&amp;", "<": "&lt;", ">": "&gt;", "@": "&#64;"}
+)
 
 
 def escaped(text: str) -> str:
     """One line without markup, links or control characters."""
     line = " ".join(text.split())
     shown = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in line)
-    marked = _MARKS.sub(r"\\\1", shown.translate(_ENTITIES))
     # A renderer may make links of bare addresses.
-    return marked.replace("://", ":&#47;&#47;").replace("www.", "www&#46;")
+    return shown.translate(_SAFE).replace("://", ":&#47;&#47;").replace("www.", "www&#46;")
 
 
 def table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

@@ -111,9 +111,14 @@ def test_a_source_that_is_not_set_and_a_key_that_is_unknown(
 
 @pytest.mark.parametrize("path", sorted(SPECS.glob("*.yaml")), ids=lambda path: path.stem)
 def test_every_shipped_spec_is_valid(path: Path) -> None:
+    from rbx.config.base import read_yaml
     from rbx.grid.spec import load_spec
+    from rbx.label.chosen import load_judging
 
-    assert load_spec(path).value.description
+    if "source" in read_yaml(path):
+        assert load_spec(path).value.description
+    else:
+        assert load_judging(path).judges
 
 
 def test_a_table_of_ones_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -76,16 +76,16 @@ def test_sources_models_and_judges_are_told(card: str) -> None:
 def test_known_limits_are_listed(card: str) -> None:
     limits = card.split("## Known limits\n\n")[1].split("\n\n")[0].splitlines()
     for start in (
-        "- of 40 answers of m-1B, 1 empty, 1 failed",
-        "- of 40 answers of m-7B, 1 not there",
-        "- 2.6% of the answers of m-1B were cut at the token limit",
-        "- grade of m-7B covers 95.0% of the prompts: 1 labels are missing, 1 judgements failed",
+        "- answers that can't be scored: m-1B 2 (1 empty, 1 failed, 0 not there), m-7B 1 (0 empty, ",
+        "- answers cut at the token limit: m-1B 1 (2.6%)",
+        "- labels that are not there: exact of m-1B 5.0% (2 missing, 0 judge failed), grade of m-1B 5.0% (2",
         "- the judge of grade saw only the beginning of the input in 5.2% of labels",
         "- the judge of grade saw only the beginning of the reference in 2.6% of labels",
         "- grade is coarse: it takes 11 distinct values",
         "- exact takes two values only",
         "- input tokens are estimated: characters / 4",
-        "- lengths of 1 answers of m-1B were recounted",
+        "- answers whose length was recounted, as the server told none: m-1B 1",
+        "- answers without a length: m-1B 1, m-7B 1",
     ):
         assert [line for line in limits if line.startswith(start)], start
     assert any("test prompts: the standard error of a mean score is up to 0." in line for line in limits)
@@ -123,6 +123,25 @@ def test_many_sources_are_not_all_listed(tmp_path: Path) -> None:
     assert card.count("| s") == 20 + 1  # and the heading
     assert "and 10 sources more\n" in card
     assert "- grade takes one value only" in card
+
+
+def test_of_many_models_the_worst_are_named(tmp_path: Path) -> None:
+    models = [f"m{number}" for number in range(12)]
+    rows = harvest_rows(
+        [prompt(number) for number in range(12)],
+        [
+            answer(number, model, finish_reason="length" if number <= at else "stop")
+            for at, model in enumerate(models)
+            for number in range(12)
+        ],
+        [label(number, model, "grade", 1.0) for model in models for number in range(12)],
+        {},
+    )
+    write(rows, tmp_path / "grid")
+    card = (tmp_path / "grid" / "README.md").read_text()
+    (cut,) = (line for line in card.splitlines() if line.startswith("- answers cut"))
+    assert cut.startswith("- answers cut at the token limit: m11 12 (100.0%), m10 11 (91.7%), ")
+    assert cut.endswith("m4 5 (41.7%) and 4 more")
 
 
 def test_a_synthetic_grid_says_so_among_its_limits(tmp_path: Path) -> None:

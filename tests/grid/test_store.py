@@ -206,6 +206,12 @@ def test_manifests_that_are_none(tmp_path: Path) -> None:
         path.write_text(json.dumps(good | change))
         with pytest.raises(DatasetError, match=message):
             open_view(tmp_path / "grid")
+    # As format 1 was written, before a metric stood for quality.
+    path.write_text(
+        json.dumps({key: value for key, value in good.items() if key != "quality"} | {"format": 1})
+    )
+    with pytest.raises(DatasetError, match="written in format 1, this version reads 2; build the grid again"):
+        open_view(tmp_path / "grid")
     path.write_text("{")
     with pytest.raises(DatasetError, match="not a valid manifest"):
         open_view(tmp_path / "grid")
