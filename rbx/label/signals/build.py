@@ -26,6 +26,7 @@ from rbx.label.signals.code import CodePassRate
 from rbx.label.signals.exact import exact_signal
 from rbx.label.signals.length import length_bucket_signal, length_signal
 from rbx.label.signals.numeric import numeric_signal
+from rbx.label.signals.once import Once
 from rbx.label.signals.only_sources import OnlySources
 from rbx.label.signals.similarity import Similarity
 from rbx.label.signals.token_f1 import token_f1_signal
@@ -57,6 +58,9 @@ def build_signals(source: LabelSource, make_judge: MakeJudge) -> list[Signal]:
             built[spec.name] = _limited(spec, _plain(spec, source.generation.max_tokens))
     for spec in source.signals:
         if isinstance(spec, BySourceSignal):  # made of the others, wherever in the list they stand
+            for name in {*spec.rules.values(), *([spec.otherwise] if spec.otherwise else [])}:
+                if not isinstance(built[name], Once):
+                    built[name] = Once(built[name])
             rules = {place: built[name] for place, name in spec.rules.items()}
             otherwise = built[spec.otherwise] if spec.otherwise else None
             built[spec.name] = _limited(spec, BySource(spec.name, rules, otherwise))

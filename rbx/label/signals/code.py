@@ -53,7 +53,7 @@ class CodePassRate:
     async def score(self, answers: Sequence[Answer]) -> list[Verdict]:
         """One verdict an answer, in their order.
 
-        Raises ``ConfigError`` where this machine, or the limits given, let no code run.
+        Raises ``ConfigError`` where this machine, as it is, or the limits given let no code run.
         """
         return [await self._rate(answer) for answer in answers]
 
@@ -75,7 +75,7 @@ class CodePassRate:
         passed = 0
         first = ""
         for single in singles:
-            outcome = await run_test(source, single.program, self._limits)
+            outcome = await self._outcome(source, single.program)
             if outcome is None:
                 return missing("the process for the answer's code did not start")
             if not outcome.loaded:
@@ -85,16 +85,24 @@ class CodePassRate:
                 first = f"; line {single.line} of the tests: {outcome.failure}"
         return Verdict(passed / len(singles), "ok", f"{passed} of {len(singles)} tests passed{first}")
 
+    async def _outcome(self, source: str, test: str) -> Outcome | None:
+        try:
+            return await run_test(source, test, self._limits)
+        except OSError as error:
+            raise ConfigError(
+                f"signal {self.name}: no process for the answers' code can be started: "
+                f"{error.strerror or error}; make room and run the command again, labels so far are kept"
+            ) from None
+
     async def _check(self) -> None:
         """Once: code that can't fail must pass, or every score would be a lie."""
         async with self._checking:
             if self._checked:
                 return
-            outcome = await run_test("import dataclasses, json, math, re", "assert math.pi > 3", self._limits)
+            outcome = await self._outcome("import dataclasses, json, math, re", "assert math.pi > 3")
+            if outcome is None or outcome.failure is not None:
+                raise ConfigError(self._unable(outcome))
             self._checked = True
-        if outcome is None or outcome.failure is not None:
-            self._checked = False
-            raise ConfigError(self._unable(outcome))
         if lacking := sorted(ISOLATED - outcome.isolated):
             _log.warning(
                 "signal %s: this system does not let rbx shut off %s from the answers' code",

@@ -44,6 +44,7 @@ def main() -> int:
     report = int(sys.argv[1])
     task = json.load(sys.stdin.buffer)
     isolated = _isolate(task["folder"])
+    os.environ["HOME"] = os.environ["TMPDIR"] = str(Path.cwd())
     os.write(report, f"isolated {' '.join(isolated)}\n".encode())
     child = os.fork()
     if child == 0:
@@ -60,8 +61,9 @@ def _wait(child: int, timeout_s: float) -> int:
     ended: list[int] = []
 
     def end(number: int, frame: types.FrameType | None) -> None:
-        ended.append(number)
-        os.kill(child, signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError):  # just ended by itself
+            os.kill(child, signal.SIGKILL)
+            ended.append(number)
 
     signal.signal(signal.SIGALRM, end)
     signal.signal(signal.SIGTERM, end)

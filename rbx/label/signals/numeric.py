@@ -33,6 +33,7 @@ _NUMBER = re.compile(
     re.ASCII,
 )
 _HEADING = re.compile(r"[.):]\s+[A-Za-z]")
+_ANSWER_IS = re.compile(r"\banswer\b[\"'*]*\s*(?:is|:|=)", re.ASCII | re.IGNORECASE)
 _BOXED = "\\boxed{"
 
 
@@ -40,16 +41,16 @@ def final_number(text: str) -> float | None:
     """The number that ``text`` ends up with, or None; finite.
 
     The first that follows the last ``####`` (GSM8K's mark; a numbered heading of Markdown is none), else
-    the last within the last ``\\boxed{}``, else the last of the text: that of its last line with a number.
+    the last within the last ``\\boxed{}``, else the first on the line after the last "answer is", "answer:"
+    or ``"answer":`` (after the last ``=`` there, where a sum is shown), else the last of the text: that of
+    its last line with a number.
     ``1,234.50``, ``$3``, ``20%`` (as 20), ``3/4``, ``1 3/4``, ``\\frac{3}{4}``, ``1.2e5`` and ``1.2 x 10^5``
     are numbers; numbers in words ("eighteen", "2 million") and decimal commas are not known.
     """
     for pattern, replacement in _PLAIN:
         text = pattern.sub(replacement, text)
-    found = _after_hashes(text)
-    if found is None:
-        found = _last(_boxed(text))
-    return _last(text) if found is None else found
+    rules = (_after_hashes, _boxed, _after_answer_is, _last)
+    return next((found for rule in rules if (found := rule(text)) is not None), None)
 
 
 def numbers_agree(given: float, wanted: float, tolerance: float) -> bool:
@@ -87,17 +88,30 @@ def _after_hashes(text: str) -> float | None:
     return None
 
 
-def _boxed(text: str) -> str:
+def _boxed(text: str) -> float | None:
     start = text.rfind(_BOXED)
     if start < 0:
-        return ""
-    inner = text[start + len(_BOXED) :]
+        return None
+    inner = text[start + len(_BOXED) :].split("\n", 1)[0]
     depth = 1
     for place, letter in enumerate(inner):
         depth += (letter == "{") - (letter == "}")
         if depth == 0:
-            return inner[:place]
-    return inner.split("\n", 1)[0]
+            return _last(inner[:place])
+    return _last(inner)
+
+
+def _after_answer_is(text: str) -> float | None:
+    for line in reversed(text.split("\n")):
+        marks = [mark.end() for mark in _ANSWER_IS.finditer(line)]
+        numbers = list(_numbers(line)) if marks else []
+        for mark in reversed(marks):
+            if numbers and numbers[-1][0] >= mark:
+                result = line.rfind("=", mark)
+                if numbers[-1][0] <= result:
+                    result = mark
+                return next(value for start, _, value in numbers if start >= max(mark, result))
+    return None
 
 
 def _last(text: str) -> float | None:

@@ -78,7 +78,7 @@ async def run_test(answer: str, test: str, limits: Limits) -> Outcome | None:
 
 async def _run(task: bytes, report: int, folder: str, timeout_s: float) -> int:
     # No hash seed by chance: a set's order must not decide a score.
-    environment = {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8", "HOME": folder, "PYTHONHASHSEED": "0"}
+    environment = {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8", "PYTHONHASHSEED": "0"}
     try:
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-s", "-S", "-B", str(SCRIPT), str(report)),

@@ -16,7 +16,9 @@ def answered(
     source: str = "some",
     output_tokens: int | None = 10,
 ) -> Answer:
-    question = Question("id", "a prompt", source, None, reference, tests, False, 3)
+    question = Question(
+        f"{source}, {reference}, {tests}", "a prompt", source, None, reference, tests, False, 3
+    )
     return Answer(question, "model", response, output_tokens, "stop")
 
 

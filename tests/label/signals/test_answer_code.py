@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rbx.label.signals.answer_code import python_source
@@ -31,6 +31,7 @@ def test_the_source_of_an_answer(answer: str, source: str) -> None:
     assert python_source(answer) == source
 
 
+@settings(deadline=None)
 @given(st.lists(st.sampled_from(["```", "```python", "~~~", "x = 1", "", "  y"]), max_size=12))
 def test_a_source_is_made_of_the_answers_own_lines(lines: list[str]) -> None:
     source = python_source("\n".join(lines))

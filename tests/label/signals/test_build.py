@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from typing import Any
 
@@ -86,6 +87,30 @@ def test_every_kind_is_built_in_the_order_of_the_spec() -> None:
     assert scores["length"] == [0.5] * 4
     assert scores["bucket"] == [8 / 15] * 4
     assert all(score is not None and 0.5 < score < 1 for score in scores["meaning"])
+
+
+def test_a_judge_that_signals_by_source_need_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    async def score(self: Judge, answers: Sequence[Answer]) -> list[Verdict]:
+        asked.extend(answer.question.source for answer in answers)
+        return [Verdict(0.5, "ok")] * len(answers)
+
+    monkeypatch.setattr(Judge, "score", score)
+    signals = built(
+        [
+            {"kind": "judge", "name": "judged", "judge": "strict"},
+            {"kind": "by_source", "name": "one", "rules": {"a": "judged"}},
+            {"kind": "by_source", "name": "two", "rules": {"b": "judged"}, "otherwise": "judged"},
+        ]
+    )
+    answer = answered("x", source="a")
+
+    async def run() -> list[list[Verdict]]:
+        return list(await asyncio.gather(*(signal.score([answer]) for signal in signals)))
+
+    assert asyncio.run(run()) == [[Verdict(0.5, "ok")]] * 3
+    assert asked == ["a"]
 
 
 def test_sources_limit_any_kind() -> None:

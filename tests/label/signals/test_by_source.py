@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rbx.label.answer import Answer, Verdict
@@ -68,6 +68,7 @@ def test_a_source_without_a_rule_is_missing() -> None:
     assert scored(signal, [answered("x", source="lmsys")]) == [Verdict(None, "missing", reason)]
 
 
+@settings(deadline=None)
 @given(st.lists(st.sampled_from(["a", "b", "c", "d"]), max_size=20))
 def test_order_is_kept(sources: list[str]) -> None:
     signal = BySource("q", {"a": Fixed(0.1), "b": Fixed(0.2)}, OnlySources(Fixed(0.3), frozenset({"c"})))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 
 import pytest
@@ -82,7 +83,7 @@ def test_an_endless_answer_is_ended_once_and_not_for_each_test(monkeypatch: pyte
         return await run_test(answer, test, limits)
 
     monkeypatch.setattr(code, "run_test", counted)
-    rated = verdict(signal(timeout_s=1.0), answered("while True:\n    pass", tests=TESTS))
+    rated = verdict(signal(timeout_s=4.0), answered("while True:\n    pass", tests=TESTS))
     assert rated == Verdict(0.0, "ok", "the answer's code fails: time ran out")
     assert runs.count("while True:\n    pass") == 1
 
@@ -117,6 +118,15 @@ def test_a_sandbox_that_does_not_start_gives_no_score(monkeypatch: pytest.Monkey
     monkeypatch.setattr(code, "run_test", broken)
     reason = "the process for the answer's code did not start"
     assert verdict(signal(), answered("x = 1", tests=TESTS)) == Verdict(None, "missing", reason)
+
+
+def test_a_system_without_room_for_a_process_stops_the_scoring(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def full(answer: str, test: str, limits: Limits) -> Outcome | None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(code, "run_test", full)
+    with pytest.raises(ConfigError, match="can be started: No space left on device; make room"):
+        verdict(signal(), answered("x = 1", tests=TESTS))
 
 
 def test_what_is_not_isolated_is_said_once(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rbx.config.labelling import LengthBucketSignal, LengthSignal
@@ -42,6 +42,7 @@ def test_without_a_count_there_is_no_score() -> None:
         )
 
 
+@settings(deadline=None)
 @given(st.integers(1, 4096), st.integers(2, 64))
 def test_buckets_are_steps_of_equal_width(max_tokens: int, buckets: int) -> None:
     counts = [0] * buckets

@@ -246,7 +246,9 @@ def test_the_environment_holds_nothing_of_ours(monkeypatch: pytest.MonkeyPatch) 
     answer = "import os\nkept = dict(os.environ)\n"
     assert outcome(answer, "assert not {k for k in kept if 'RBX' in k or 'KEY' in k}").failure is None
     assert (
-        outcome(answer, "assert set(kept) <= {'PATH', 'LANG', 'LC_CTYPE', 'HOME', 'PYTHONHASHSEED'}").failure
+        outcome(
+            answer, "assert set(kept) <= {'PATH', 'LANG', 'LC_CTYPE', 'HOME', 'TMPDIR', 'PYTHONHASHSEED'}"
+        ).failure
         is None
     )
 

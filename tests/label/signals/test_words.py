@@ -7,7 +7,7 @@ import string
 from collections.abc import Sequence
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rbx.config.labelling import ExactSignal, TokenF1Signal
@@ -69,6 +69,7 @@ def test_without_a_reference_there_is_no_score(reference: str | None) -> None:
         assert scored(signal, [answered("x", reference)]) == [Verdict(None, "missing", "no reference")]
 
 
+@settings(deadline=None)
 @given(TEXTS, TEXTS)
 def test_both_agree_with_a_second_reading(response: str, reference: str) -> None:
     mine, theirs = reread(response), reread(reference)
@@ -76,6 +77,7 @@ def test_both_agree_with_a_second_reading(response: str, reference: str) -> None
     assert exact_match(response, reference) == float(mine == theirs)
 
 
+@settings(deadline=None)
 @given(TEXTS | st.text(max_size=30), TEXTS | st.text(max_size=30))
 def test_f1_is_symmetric_and_bounded(one: str, other: str) -> None:
     f1 = token_f1(one, other)
@@ -85,6 +87,7 @@ def test_f1_is_symmetric_and_bounded(one: str, other: str) -> None:
     assert exact_match(one, other) <= f1
 
 
+@settings(deadline=None)
 @given(TEXTS, TEXTS)
 def test_f1_is_one_only_for_the_same_words(one: str, other: str) -> None:
     assert (token_f1(one, other) == 1.0) == (sorted(reread(one)) == sorted(reread(other)))
