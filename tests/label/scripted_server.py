@@ -87,6 +87,13 @@ def scripted(
         served.url = f"http://127.0.0.1:{runner.addresses[0][1]}/v1"
         started.set()
 
+    async def end() -> None:
+        await runners[0].cleanup()
+        hanging = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in hanging:
+            task.cancel()
+        await asyncio.gather(*hanging, return_exceptions=True)
+
     def run() -> None:
         loop.run_until_complete(start())
         loop.run_forever()
@@ -97,7 +104,7 @@ def scripted(
     try:
         yield served
     finally:
-        asyncio.run_coroutine_threadsafe(runners[0].cleanup(), loop).result(10.0)
+        asyncio.run_coroutine_threadsafe(end(), loop).result(10.0)
         loop.call_soon_threadsafe(loop.stop)
         thread.join(10.0)
         loop.close()

@@ -6,12 +6,13 @@ import asyncio
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rbx.label.flow import run_bounded
 
 
+@settings(deadline=None)
 @given(n=st.integers(0, 60), concurrency=st.integers(1, 20))
 def test_every_item_is_done_once_and_never_more_at_once_than_allowed(n: int, concurrency: int) -> None:
     done: list[int] = []

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rbx.errors import DatasetError
@@ -68,6 +68,7 @@ def test_a_killed_writer_loses_no_row_that_it_had_written(tmp_path: Path) -> Non
         assert kept[-1] >= told
 
 
+@settings(deadline=None)
 @given(cut=st.integers(min_value=1, max_value=60), long=st.booleans())
 def test_a_torn_last_line_is_dropped_and_the_next_row_stands_whole(
     tmp_path_factory: pytest.TempPathFactory, cut: int, long: bool
