@@ -16,8 +16,7 @@ def build_judge(spec: JudgeSpec, metric: str) -> Judge:
     """
     if isinstance(spec, EndpointJudge):
         asker: EndpointAsker | ProviderAsker = EndpointAsker(spec)
-        # Some more than the endpoint takes, so that the next prompts are made while all its slots are busy.
-        concurrency = spec.endpoint.concurrency + spec.endpoint.concurrency // 4 + 1
+        concurrency = spec.endpoint.concurrency
     else:
         asker = ProviderAsker(spec)
         concurrency = spec.concurrency

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 from typing import Any
 
@@ -37,7 +36,7 @@ class EndpointAsker:
     def __init__(self, spec: EndpointJudge) -> None:
         """Raises ``ConfigError`` where the endpoint's key is not in the environment."""
         self._client = CompletionClient(spec.endpoint)
-        self._slots: asyncio.Semaphore | None = None  # while open
+        self._open = False
         self._parameters: dict[str, Any] = {
             "model": spec.endpoint.served_name or spec.model,
             "temperature": spec.temperature,
@@ -53,19 +52,18 @@ class EndpointAsker:
 
     async def ask(self, prompt: str) -> Reply:
         """The reply; raises ``JudgeFault`` without a text where the server gave none."""
-        if self._slots is None:
-            self._slots = asyncio.Semaphore(self._client.endpoint.concurrency)
-            await self._client.__aenter__()
+        if not self._open:
+            self._open = True
+            await self._client.__aenter__()  # opens without waiting
         try:
-            async with self._slots:  # ahead of the deadline, which a request must not spend in a queue
-                found = await self._client.complete(
-                    {**self._parameters, "messages": [{"role": "user", "content": prompt}]}
-                )
+            found = await self._client.complete(
+                {**self._parameters, "messages": [{"role": "user", "content": prompt}]}
+            )
         except CompletionError as error:
             raise JudgeFault(str(error), unreached=not error.blames_request) from None
         return Reply(found.text, found.finish_reason)
 
     async def close(self) -> None:
         """Close the connections; another question opens them again."""
-        self._slots = None
+        self._open = False
         await self._client.close()

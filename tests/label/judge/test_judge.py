@@ -234,4 +234,4 @@ def test_whatever_the_judge_writes_there_is_one_verdict(text: str) -> None:
 
 def test_a_judge_is_a_signal_of_one_answer_a_call() -> None:
     judge: Signal = build_judge(spec(endpoint={"concurrency": 9}), "quality")
-    assert (judge.name, judge.batch, judge.concurrency) == ("quality", 1, 12)
+    assert (judge.name, judge.batch, judge.concurrency) == ("quality", 1, 9)
