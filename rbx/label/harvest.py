@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from rbx.config.labelling import JudgeSignal, LabelSource
+from rbx.config.labelling import LabelSource
 from rbx.grid.harvest import Harvest, LabelRow, PromptRow, ResponseRow, harvest_rows
 from rbx.label.answer import Question, Signal, missing
 from rbx.label.answer_book import AnswerBook
 from rbx.label.answer_row import AnswerRow
+from rbx.label.judge.record import judge_records
 from rbx.label.label_book import LabelBook, label_rows
 from rbx.label.prompts.collect import Collected
 
@@ -28,6 +29,7 @@ def harvest_labels(
         "answers": {model: counts._asdict() for model, counts in answers.counts().items()},
         "judge_failed": sum(row.status == "judge_failed" for row in scores),
         "signals": {signal.name: signal.digest for signal in signals},
+        "judges": judge_records(source),
     }
     questions = [_prompt(question) for question in collected.questions]
     return harvest_rows(questions, responses, scores, collected.provenance | provenance)
@@ -70,8 +72,3 @@ def _labels(
         for row in textless:
             why = missing("the answer is empty" if row.status == "empty" else "the model gave no answer")
             yield LabelRow(row.key, row.model, signal.name, None, why.status, why.reason, signal.digest)
-
-
-def _asked(source: LabelSource) -> set[str]:
-    """Judges whose scores stand in the grid."""
-    return {signal.judge for signal in source.signals if isinstance(signal, JudgeSignal)}

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import json
 
-from rbx.config.labelling import EndpointJudge, ProviderJudge
+from rbx.config.base import parse
+from rbx.config.labelling import Judging
 from rbx.label.judge.record import judge_records
 from rbx.label.judge.rubric import QUALITY, SAFETY, STEPS_VERSION
 
 
 def test_a_record_has_the_criteria_and_no_address() -> None:
     endpoint = {"url": "http://inner:1/v1", "api_key_env": "KEY"}
-    near = EndpointJudge.model_validate({"name": "near", "model": "meta/Llama", "endpoint": endpoint})
-    far = ProviderJudge.model_validate(
-        {"name": "far", "kind": "deepeval", "provider": "openai", "model": "gpt"}
-        | {"options": {"base_url": "inner"}}
-    )
-    found = judge_records([near, far])
+    near = {"name": "near", "model": "meta/Llama", "endpoint": endpoint}
+    far = {"name": "far", "kind": "deepeval", "provider": "openai", "model": "gpt"}
+    judges = [near, far | {"options": {"base_url": "inner"}}, near | {"name": "idle"}]
+    signals = [{"kind": "judge", "name": f"by-{name}", "judge": name} for name in ("near", "far")]
+    found = judge_records(parse(Judging, {"judges": judges, "signals": signals}, where="test"))
+    assert set(found) == {"near", "far"}
     assert found["near"]["model"] == "meta/Llama"
     assert found["near"]["cut_characters"] == 2048
     assert found["far"]["provider"] == "openai"
