@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
+    from rbx.config.labelling import Judging
     from rbx.label.answer import Signal
 
 STOPPED = "stopped; the scores so far are kept: the same command goes on"
@@ -52,31 +53,38 @@ def judge(
     if served is not None:
         if grid is not None or out is not None:
             raise UsageError("--served scores a sweep in its own folder; leave DIR and --out out")
-        _judge_served(served, _signals(spec, judges, overrides), retry_failed=retry_failed)
+        _judge_served(served, _signals(_judging(spec, judges, overrides)), retry_failed=retry_failed)
         return
     if grid is None or out is None:
         raise UsageError("give the grid DIR and --out DIR for the one with the further metrics")
-    _judge_grid(grid, out, _signals(spec, judges, overrides), retry_failed=retry_failed, force=force)
+    judging = _judging(spec, judges, overrides)
+    _judge_grid(grid, out, judging, retry_failed=retry_failed, force=force)
 
 
-def _signals(spec: Path, judges: list[str] | None, overrides: list[str] | None) -> list[Signal]:
-    from rbx.config.labelling import Generation, LabelSource
+def _judging(spec: Path, judges: list[str] | None, overrides: list[str] | None) -> Judging:
     from rbx.label.chosen import load_judging, only_judges
+
+    return only_judges(load_judging(spec, overrides), judges or [], rules=False)
+
+
+def _signals(judging: Judging) -> list[Signal]:
+    from rbx.config.labelling import Generation, LabelSource
     from rbx.label.judge.build import build_judge
     from rbx.label.signals.build import build_signals
 
-    judging = only_judges(load_judging(spec, overrides), judges or [], rules=False)
     generation = judging.generation if isinstance(judging, LabelSource) else Generation()
     return build_signals(judging, generation.max_tokens, build_judge)
 
 
-def _judge_grid(grid: Path, out: Path, signals: list[Signal], *, retry_failed: bool, force: bool) -> None:
+def _judge_grid(grid: Path, out: Path, judging: Judging, *, retry_failed: bool, force: bool) -> None:
     from rbx.cli.built_grid import print_built
     from rbx.cli.label_progress import shown_progress
+    from rbx.label.judge.record import judge_records
     from rbx.label.regrade import Regrade, regrade_grid
 
     with shown_progress() as progress:
-        built = regrade_grid(Regrade(grid, out, retry_failed, force), signals, progress)
+        task = Regrade(grid, out, retry_failed, force, judge_records(judging))
+        built = regrade_grid(task, _signals(judging), progress)
     if built is None:
         typer.echo(STOPPED, err=True)
         raise typer.Exit(130)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from rbx.errors import DatasetError
 from rbx.grid.build import Built
@@ -22,12 +23,16 @@ from rbx.label.workspace import Workspace
 
 @dataclass(frozen=True)
 class Regrade:
-    """What to do with a grid: read it, score it, and write the one with more metrics to ``out``."""
+    """What to do with a grid: read it, score it, and write the one with more metrics to ``out``.
+
+    ``judges`` are the records of the judges that score, for the card.
+    """
 
     grid: Path
     out: Path
     retry_failed: bool = False
     force: bool = False
+    judges: Mapping[str, Any] = field(default_factory=dict)
 
 
 def regrade_grid(task: Regrade, signals: Sequence[Signal], progress: Progress) -> Built | None:
@@ -58,6 +63,7 @@ def regrade_grid(task: Regrade, signals: Sequence[Signal], progress: Progress) -
         provenance=manifest.provenance
         | {
             "judged_from": manifest.digest,
+            "judges": manifest.provenance.get("judges", {}) | dict(task.judges),
             "signals": manifest.provenance.get("signals", {}) | {each.name: each.digest for each in signals},
         },
     )
