@@ -117,7 +117,7 @@ $(VLLM_VENV)/.vllm:
 	@touch $@
 
 $(VLLM_VENV)/.installed: pyproject.toml | $(VLLM_VENV)/.vllm
-	@$(VLLM_PIP) --no-warn-conflicts --editable . 'pytest>=8'
+	@$(VLLM_PIP) --no-warn-conflicts --editable '.[judge]' 'pytest>=8'
 	@touch $@
 
 clean:

@@ -64,7 +64,9 @@ def label_grid(
     done is kept.
     """
     source = chosen_source(loaded.value, options.judges)
-    signals = build_signals(source, build_judge) if options.until == "grid" else []
+    signals = (
+        build_signals(source, source.generation.max_tokens, build_judge) if options.until == "grid" else []
+    )
     workspace = Workspace(folder)
     with Journal(workspace.answers) as answers, Journal(workspace.labels) as labels:
         collected = workspace.collected(source.prompts, progress)

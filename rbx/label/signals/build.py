@@ -11,7 +11,7 @@ from rbx.config.labelling import (
     ExactSignal,
     JudgeSignal,
     JudgeSpec,
-    LabelSource,
+    Judging,
     LengthBucketSignal,
     LengthSignal,
     NumericSignal,
@@ -43,20 +43,20 @@ PlainSpec: TypeAlias = (
 )
 
 
-def build_signals(source: LabelSource, make_judge: MakeJudge) -> list[Signal]:
+def build_signals(judging: Judging, max_tokens: int, make_judge: MakeJudge) -> list[Signal]:
     """The spec's signals in its order; ``make_judge(judge, name)`` makes the signal ``name`` of a judge.
 
     Raises ``ConfigError`` where running an answer's code is asked for and not allowed, and whatever
     ``load_encoder`` and ``make_judge`` raise.
     """
-    judges = {judge.name: judge for judge in source.judges}
+    judges = {judge.name: judge for judge in judging.judges}
     built: dict[str, Signal] = {}
-    for spec in source.signals:
+    for spec in judging.signals:
         if isinstance(spec, JudgeSignal):
             built[spec.name] = _limited(spec, make_judge(judges[spec.judge], spec.name))
         elif not isinstance(spec, BySourceSignal):
-            built[spec.name] = _limited(spec, _plain(spec, source.generation.max_tokens))
-    for spec in source.signals:
+            built[spec.name] = _limited(spec, _plain(spec, max_tokens))
+    for spec in judging.signals:
         if isinstance(spec, BySourceSignal):  # made of the others, wherever in the list they stand
             for name in {*spec.rules.values(), *([spec.otherwise] if spec.otherwise else [])}:
                 if not isinstance(built[name], Once):
@@ -64,7 +64,7 @@ def build_signals(source: LabelSource, make_judge: MakeJudge) -> list[Signal]:
             rules = {place: built[name] for place, name in spec.rules.items()}
             otherwise = built[spec.otherwise] if spec.otherwise else None
             built[spec.name] = _limited(spec, BySource(spec.name, rules, otherwise))
-    return [built[spec.name] for spec in source.signals]
+    return [built[spec.name] for spec in judging.signals]
 
 
 def _limited(spec: SignalSpec, signal: Signal) -> Signal:

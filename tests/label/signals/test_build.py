@@ -46,7 +46,7 @@ def spec(signals: list[dict[str, Any]], max_tokens: int = 1024) -> LabelSource:
 
 
 def built(signals: list[dict[str, Any]], max_tokens: int = 1024) -> list[Signal]:
-    return build_signals(spec(signals, max_tokens), Judge)
+    return build_signals(spec(signals, max_tokens), max_tokens, Judge)
 
 
 ALL: list[dict[str, Any]] = [
