@@ -17,10 +17,10 @@ from tests.label.scripted_server import Reply, Rule
 FILES = ("prompts.parquet", "responses.parquet", "labels.parquet", "manifest.json", "README.md")
 
 
-def slowly(rule: Rule) -> Rule:
+def slowly(rule: Rule, delay_s: float = 0.05) -> Rule:
     def answered(path: str, body: dict[str, Any]) -> Reply:
         reply = rule(path, body)
-        return Reply(reply.body, reply.status, reply.headers, delay_s=0.05)
+        return Reply(reply.body, reply.status, reply.headers, delay_s=delay_s)
 
     return answered
 
@@ -87,9 +87,9 @@ def test_ctrl_c_finishes_what_is_under_way_and_the_same_command_goes_on(tmp_path
 
 
 def test_two_builds_of_one_grid_do_not_mix(tmp_path: Path) -> None:
-    with job(tmp_path, models=(slowly(right), slowly(wrong)), judge=slowly(strict)) as work:
+    with job(tmp_path, models=(slowly(right, 1.0), slowly(wrong))) as work:
         first = start(work, "--out", "grid")
-        until(lambda: work.asked > 5, first)
+        until(lambda: work.asked > 3, first)
         second = subprocess.run(
             command(work, "--out", "grid"), cwd=tmp_path, capture_output=True, text=True, check=False
         )
