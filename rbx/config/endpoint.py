@@ -6,13 +6,26 @@ import os
 from typing import Annotated, Literal
 from urllib.parse import urlsplit
 
-from pydantic import Field, field_validator
+from pydantic import AfterValidator, Field
 
 from rbx.config.base import PositiveFloat, StrictModel, Text
 from rbx.errors import ConfigError
 
 Concurrency = Annotated[int, Field(ge=1, le=4096, strict=True)]
 Attempts = Annotated[int, Field(ge=1, le=100, strict=True)]
+
+
+def _address(url: str) -> str:
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ValueError(f"{url!r} is not an address such as http://127.0.0.1:8000/v1")
+    if parts.username or parts.password or parts.query or parts.fragment:
+        raise ValueError("must hold no user, password, query or fragment; keys go into api_key_env")
+    return url.rstrip("/")
+
+
+Address = Annotated[Text, AfterValidator(_address)]
+EnvironmentName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 
 
 class Endpoint(StrictModel):
@@ -24,34 +37,32 @@ class Endpoint(StrictModel):
     ``api_key_env`` names and stands in no file.
     """
 
-    url: Text
+    url: Address
     served_name: Text | None = None  # the model's name in requests; default: its own
     concurrency: Concurrency = 16
     deadline_s: PositiveFloat = 300.0
     attempts: Attempts = 4
     backoff_s: PositiveFloat = 0.5
-    api_key_env: Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")] | None = None
-
-    @field_validator("url")
-    @classmethod
-    def _address(cls, url: str) -> str:
-        parts = urlsplit(url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise ValueError(f"{url!r} is not an address such as http://127.0.0.1:8000/v1")
-        if parts.username or parts.password or parts.query or parts.fragment:
-            raise ValueError("must hold no user, password, query or fragment; keys go into api_key_env")
-        return url.rstrip("/")
+    api_key_env: EnvironmentName | None = None
 
     def api_key(self) -> str | None:
         """The key from the environment; raises ``ConfigError`` where the named variable is not set."""
-        if self.api_key_env is None:
-            return None
-        key = os.environ.get(self.api_key_env, "").strip()
-        if not key:
-            raise ConfigError(f"{self.url}: the environment variable {self.api_key_env} is not set")
-        if not (key.isascii() and key.isprintable()):
-            raise ConfigError(f"{self.url}: {self.api_key_env} holds characters that no header can carry")
-        return key
+        return environment_key(self.url, self.api_key_env)
+
+
+def environment_key(url: str, variable: str | None) -> str | None:
+    """The key for ``url`` that ``variable`` of the environment holds; None without one.
+
+    Raises ``ConfigError`` where it is not set, or no header can carry it.
+    """
+    if variable is None:
+        return None
+    key = os.environ.get(variable, "").strip()
+    if not key:
+        raise ConfigError(f"{url}: the environment variable {variable} is not set")
+    if not (key.isascii() and key.isprintable()):
+        raise ConfigError(f"{url}: {variable} holds characters that no header can carry")
+    return key
 
 
 Api = Literal["chat", "completions"]

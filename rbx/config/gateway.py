@@ -1,0 +1,98 @@
+"""What ``rbx serve`` decides by, and how it deals with servers that fail; all of it can be swapped live."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field, model_validator
+
+from rbx.config.base import Loaded, NonNegativeFloat, PositiveFloat, PositiveInt, StrictModel, UnitFloat, load
+from rbx.config.experiment import SchedulerConfig, Slo
+from rbx.config.policy import PolicySpec, SinglePolicy
+from rbx.errors import ConfigError
+
+
+class Deadlines(StrictModel):
+    """How long an instance may keep silent, and how long one request may take in all, in seconds."""
+
+    connect_s: PositiveFloat = 2.0
+    first_token_s: PositiveFloat = 60.0
+    between_tokens_s: PositiveFloat = 30.0
+    total_s: PositiveFloat = 1800.0
+
+
+class Retries(StrictModel):
+    """Before the first byte reached the client a request may be placed anew, on another instance."""
+
+    attempts: Annotated[int, Field(ge=1, le=100, strict=True)] = 3
+    within_s: PositiveFloat = 10.0  # from arrival; later failures are told to the client
+
+
+class BreakerConfig(StrictModel):
+    """When an instance gets no more requests, and when it is tried again.
+
+    It opens after ``failures`` in a row, or once it had work for ``no_progress_s`` and gave no token.
+    Open it stays ``open_s``, doubled at each failed probe up to ``max_open_s``; then one request probes
+    it. At most ``max_open_share`` of a model's instances are open for failures at once, unless they all
+    refuse connections.
+    """
+
+    failures: PositiveInt = 3
+    no_progress_s: PositiveFloat = 30.0
+    open_s: PositiveFloat = 1.0
+    max_open_s: PositiveFloat = 60.0
+    max_open_share: UnitFloat = 1.0
+
+
+class Admission(StrictModel):
+    """Beyond these bounds requests are turned away with 429 and Retry-After."""
+
+    max_waiting: PositiveInt = 1024  # not yet sent to an instance
+    max_in_flight: PositiveInt = 8192
+    retry_after_s: NonNegativeFloat = 1.0
+
+
+class Watch(StrictModel):
+    """How instances are watched beside the gateway's own traffic.
+
+    ``period_s`` is the pause between two scrapes of ``/metrics``; a gauge older than ``max_age_s``
+    counts for nothing, and one that was never had does not keep an instance from being used.
+    """
+
+    period_s: PositiveFloat = 0.5
+    timeout_s: PositiveFloat = 1.0
+    max_age_s: PositiveFloat = 3.0
+
+
+class GatewayConfig(StrictModel):
+    """One version of the gateway's behaviour; ``policy`` stands for a single policy, with no lists left."""
+
+    policy: PolicySpec
+    scheduler: SchedulerConfig = SchedulerConfig()
+    slo: Slo = Slo()  # targets of requests that bring none
+    max_output_tokens: PositiveInt = 1024  # of requests that bring no limit
+    deadlines: Deadlines = Deadlines()
+    retries: Retries = Retries()
+    breaker: BreakerConfig = BreakerConfig()
+    admission: Admission = Admission()
+    watch: Watch = Watch()
+
+    @model_validator(mode="after")
+    def _nothing_simulated(self) -> GatewayConfig:
+        if self.scheduler.telemetry.period_s or self.scheduler.telemetry.delay_s:
+            raise ValueError("scheduler.telemetry is for simulated pools; a gateway has watch")
+        return self
+
+    def single_policy(self, models: tuple[str, ...]) -> SinglePolicy:
+        """The one policy that is meant, for a pool of these models; raises ``ConfigError`` for several."""
+        found = list(self.policy.expand(models))
+        if len(found) != 1:
+            labels = ", ".join(each.label for each in found)
+            raise ConfigError(f"policy: stands for {len(found)} policies ({labels}); leave no list in it")
+        return found[0]
+
+
+def load_gateway(path: Path, overrides: list[str] | None = None) -> Loaded[GatewayConfig]:
+    """Read and validate a gateway file; raises ``ConfigError`` with every fault."""
+    return load(GatewayConfig, path, overrides)
