@@ -86,7 +86,10 @@ class GatewayConfig(StrictModel):
 
     def single_policy(self, models: tuple[str, ...]) -> SinglePolicy:
         """The one policy that is meant, for a pool of these models; raises ``ConfigError`` for several."""
-        found = list(self.policy.expand(models))
+        try:
+            found: list[SinglePolicy] = [*self.policy.expand(models)]
+        except ValueError as error:
+            raise ConfigError(f"policy: {error}") from None
         if len(found) != 1:
             labels = ", ".join(each.label for each in found)
             raise ConfigError(f"policy: stands for {len(found)} policies ({labels}); leave no list in it")
