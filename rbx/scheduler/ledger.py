@@ -7,11 +7,13 @@ them. Without the ledger two quick batches book the same free slot twice (herdin
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from rbx.engine import snapshot_columns as snap
 from rbx.engine.telemetry import PoolTelemetry
 from rbx.heads.bea.unseen import NOTHING_UNSEEN, UnseenRequests, waiting_row
 from rbx.policy.base import Assignment
@@ -55,6 +57,12 @@ class Ledger:
                 entries.popleft()
             for entry in entries:
                 book(i, entry.input_tokens, entry.length_tokens, int(state.last_used[i]), self._shape, state)
+
+    def book_told(self, unseen: Sequence[UnseenRequests], state: PoolState) -> None:
+        """Book what a driver says is unseen, instance by instance, instead of what is noted here."""
+        for i, requests in enumerate(unseen):
+            for row in requests.requests.tolist():
+                book(i, row[snap.PROMPT], row[snap.PREDICTED], int(state.last_used[i]), self._shape, state)
 
     def unseen(self) -> tuple[UnseenRequests, ...]:
         """What the snapshot last applied does not show, instance by instance."""

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from rbx.config.experiment import Batching, SchedulerConfig
 from rbx.engine.instance_snapshot import InstanceSnapshot
 from rbx.engine.telemetry import PoolTelemetry
+from rbx.heads.bea.unseen import UnseenRequests
 from rbx.policy.base import Assignment, Needs, Policy
 from rbx.policy.bear.alarm import InfeasibleAlarm
 from rbx.policy.pool_state import PoolShape, PoolState
@@ -116,16 +117,16 @@ class SchedulerRuntime:
         telemetry: PoolTelemetry,
         now_s: float,
         snapshots: tuple[InstanceSnapshot, ...] = (),
+        unseen: tuple[UnseenRequests, ...] | None = None,
     ) -> Decision:
         """Assign a closed batch on the newest telemetry; longest predicted output first (LPT).
 
-        ``snapshots`` are of the same moment as ``telemetry`` and asked for by ``needs`` alone.
+        ``snapshots`` are of the same moment as ``telemetry`` and asked for by ``needs`` alone. A driver
+        that follows its requests by name hands in those that ``telemetry`` does not show as ``unseen``;
+        without it the runtime counts its own dispatches against ``telemetry.received``.
         """
         self._state.show(telemetry)
-        unseen = self._nothing
-        if self._ledger is not None:
-            self._ledger.apply(telemetry, self._state)
-            unseen = self._ledger.unseen() if self.needs.snapshots else unseen
+        not_shown = self._book_unseen(telemetry, unseen)
         self._former.observe(float(np.mean(self._state.waiting > 0)))
         order = np.arange(len(batch.requests))
         if self._lpt and len(order) > 1:
@@ -135,15 +136,27 @@ class SchedulerRuntime:
         decided_s = now_s + self._times.score_s(len(requests))
         enters_s = decided_s + self._network_s
         view = PoolView(
-            now_s, enters_s, self._network_s, batch.arrived_s[order], telemetry, snapshots, unseen
+            now_s, enters_s, self._network_s, batch.arrived_s[order], telemetry, snapshots, not_shown
         )
         assignment = self._policy.assign(requests, self._table, view, self._state)
-        if self._ledger is not None:
+        if self._ledger is not None and unseen is None:
             self._ledger.add(assignment, self._table.input_tokens[requests], enters_s)
         for candidates in assignment.on_time[assignment.on_time >= 0].tolist():
             self.alarm.note(candidates == 0)
         self._former.hold_until(decided_s)
         return Decision(batch, requests, assignment, decided_s, now_s - telemetry.stamp_s)
+
+    def _book_unseen(
+        self, telemetry: PoolTelemetry, told: tuple[UnseenRequests, ...] | None
+    ) -> tuple[UnseenRequests, ...]:
+        """Book what was sent and ``telemetry`` does not show into the state; what snapshots lack of it."""
+        if self._ledger is None:
+            return self._nothing
+        if told is not None:
+            self._ledger.book_told(told, self._state)
+            return told
+        self._ledger.apply(telemetry, self._state)
+        return self._ledger.unseen() if self.needs.snapshots else self._nothing
 
     def learn(self, served: Served) -> None:
         """Tell the policy how earlier requests fared, if it asks."""

@@ -29,9 +29,9 @@ class ExactState:
     dispatch to end. Requests must be sent with their name as header ``X-Request-Id``.
     """
 
-    def __init__(self, published: IdentifiedState, endpoint: Endpoint) -> None:
-        """``endpoint`` is where the requests are sent; the id inside the engine depends on it."""
-        self._published, self._endpoint = published, endpoint
+    def __init__(self, published: IdentifiedState, *endpoints: Endpoint) -> None:
+        """``endpoints`` are where requests may be sent; the id inside the engine depends on it."""
+        self._published, self._endpoints = published, endpoints
         self._names: dict[int, str] = {}
         self._predicted: dict[int, int] = {}
 
@@ -41,16 +41,16 @@ class ExactState:
             raise EngineError(
                 f"predicted_tokens of request {request!r} is {predicted_tokens}; give at least 0"
             )
-        row = row_id(request, self._endpoint)
-        self._names[row] = request
-        if predicted_tokens > 0:
-            self._predicted[row] = predicted_tokens
+        for row in self._rows(request):
+            self._names[row] = request
+            if predicted_tokens > 0:
+                self._predicted[row] = predicted_tokens
 
     def ended(self, request: str) -> None:
         """A request has finished, failed or been cancelled; unknown names change nothing."""
-        row = row_id(request, self._endpoint)
-        self._names.pop(row, None)
-        self._predicted.pop(row, None)
+        for row in self._rows(request):
+            self._names.pop(row, None)
+            self._predicted.pop(row, None)
 
     def newest(self, now_s: float) -> StateReading:
         """See ``StateSource.newest``; raises ``EngineError`` as the reader does."""
@@ -58,3 +58,6 @@ class ExactState:
         ids = self._published.ids
         names = tuple(self._names.get(row, "") for row in ids.tolist())
         return StateReading(with_predictions(snapshot, ids, self._predicted), now_s - snapshot.stamp_s, names)
+
+    def _rows(self, request: str) -> list[int]:
+        return [row_id(request, endpoint) for endpoint in self._endpoints]

@@ -194,6 +194,17 @@ class Shadow:
         self._held_elsewhere = 0 if foreign_running else self._contradiction(beyond, len(lines.running))
         self._reload(lines, self._heard(now_s), starts, steps)
 
+    def forget_gauges(self, at_s: float) -> None:
+        """What gauges have said counts no more: nobody else is there, and blocks are those of the rows."""
+        heard_s = self._heard(self._time(at_s))
+        if FOREIGN not in self._names and self._held_elsewhere == 0:
+            return
+        lines, starts, steps = self._lines(heard_s)
+        lines.correct()
+        lines.set_foreign(0, 0, self._settings.typical, None)
+        self._held_elsewhere = 0
+        self._reload(lines, heard_s, starts, steps)
+
     def snapshot(self, now_s: float) -> InstanceSnapshot:
         """The best guess of the instance at ``now_s``, or at the newest event if that is later."""
         return self.newest(now_s).snapshot
