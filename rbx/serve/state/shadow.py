@@ -158,8 +158,12 @@ class Shadow:
 
     failed = cancelled
 
-    def gauges(self, running: int, waiting: int, kv_usage: float, at_s: float) -> None:
+    def gauges(
+        self, running: int, waiting: int, kv_usage: float, at_s: float, asked_s: float | None = None
+    ) -> None:
         """Counts and the used share of the KV blocks, in [0, 1], as scraped at ``at_s``.
+
+        They may be as old as ``asked_s``, when the scrape was sent; requests ended since may be in them.
 
         More requests than ours are shown as rows of the typical size that share the blocks which ours
         do not hold. Where ours alone contradict the usage, the free blocks follow the gauge. Of others
@@ -174,7 +178,8 @@ class Shadow:
         if not 0.0 <= kv_usage <= 1.0:
             raise EngineError(f"kv_usage is {kv_usage}; it is a share in [0, 1]")
         now_s = self._time(at_s)
-        while self._ended_s and self._ended_s[0] < now_s - self._settings.gauge_lag_s:
+        taken_s = now_s if asked_s is None else min(asked_s, now_s)
+        while self._ended_s and self._ended_s[0] < taken_s - self._settings.gauge_lag_s:
             self._ended_s.popleft()
         foreign = max(0, running + waiting - len(self._own) - len(self._ended_s))
         if foreign == 0 and self._agrees(kv_usage):

@@ -1,0 +1,1 @@
+"""What the gateway knows of every instance: its own traffic, scrapes, probes and published states."""

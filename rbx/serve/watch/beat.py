@@ -1,0 +1,45 @@
+"""Something asked again and again in the background, less often while it fails."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+
+from rbx.errors import EngineError
+from rbx.serve.watch.fetch import Unanswered
+
+JITTER = 0.1  # of the period to either side, so that instances are not all asked at once
+MOST_PERIODS = 8  # between two tries of what keeps failing
+
+
+async def beat(
+    ask: Callable[[], Awaitable[None]],
+    failed: Callable[[str], None],
+    period_s: Callable[[], float],
+    rng: random.Random,
+    asked_once: asyncio.Event,
+) -> None:
+    """Call ``ask`` for ever; ``failed`` gets the reason of each failure, ``asked_once`` is set after one try.
+
+    A failure is ``Unanswered``, or ``EngineError`` for an answer that can't be used.
+    """
+    failures = 0
+    while True:
+        try:
+            await ask()
+            failures = 0
+        except Unanswered as fault:
+            failures += 1
+            failed(fault.reason)
+        except EngineError:
+            failures += 1
+            failed("invalid")
+        asked_once.set()
+        await asyncio.sleep(pause_s(failures, period_s(), rng))
+
+
+def pause_s(failures: int, period_s: float, rng: random.Random) -> float:
+    """Until the next try after so many failures in a row: doubled by the second and each further one."""
+    periods = min(2 ** max(0, failures - 1), MOST_PERIODS) if failures < MOST_PERIODS else MOST_PERIODS
+    return period_s * periods * rng.uniform(1.0 - JITTER, 1.0 + JITTER)
