@@ -1,0 +1,210 @@
+"""The HTTP client of one instance: requests go out, answers come back unchanged, every failure is told."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+import time
+from collections.abc import Mapping
+from typing import Any, NoReturn
+
+import aiohttp
+import orjson
+
+from rbx.config.endpoint import environment_key
+from rbx.config.endpoints import InstanceEndpoint
+from rbx.config.gateway import Deadlines
+from rbx.label.completion import environment_proxy
+from rbx.load.completion_chunk import read_chunk
+from rbx.serve.exchange import Exchange, FaultKind, Piece, UpstreamFault
+from rbx.serve.upstream.chunk_piece import chunk_piece, told_error
+from rbx.serve.upstream.plain_exchange import PlainExchange
+from rbx.serve.upstream.refusal import refusal
+from rbx.serve.upstream.stream_exchange import StreamExchange
+
+if sys.version_info >= (3, 11):
+    from asyncio import timeout
+else:
+    from async_timeout import timeout
+
+MAX_PLAIN_BYTES = 64 << 20
+MAX_REFUSAL_BYTES = 1 << 20
+READ_BUFFER_BYTES = 1 << 18
+# Uvicorn, and so vLLM, closes a connection that was idle for 5 s; a request sent just then would be lost.
+KEEP_ALIVE_S = 4.0
+SHOWN_CHARACTERS = 300
+MAX_REQUEST_ID_CHARACTERS = 200
+
+
+class HttpInstance:
+    """One server of the pool, over a connection pool of its own that opens with the first request."""
+
+    def __init__(self, name: str, endpoint: InstanceEndpoint, default_model: str) -> None:
+        """``default_model`` is the served name where ``endpoint`` has none.
+
+        Raises ``ConfigError`` where the endpoint's key is not in the environment.
+        """
+        self.name = name
+        self._url = endpoint.url
+        self._model = endpoint.served_name or default_model
+        self._key = environment_key(endpoint.url, endpoint.api_key_env)
+        self._session: aiohttp.ClientSession | None = None
+        self._proxy = environment_proxy(endpoint.url)
+        self._timeout = aiohttp.ClientTimeout(total=None)
+
+    async def send(self, path: str, body: Mapping[str, Any], deadlines: Deadlines) -> Exchange:
+        """Send ``body``, under this instance's name for the model, to ``path`` below the API's base.
+
+        Returns once a first token is there, or the stream's end, or all of a plain answer; both must come
+        within ``first_token_s``. Raises ``UpstreamFault``. Cancelling the task that awaits it cancels the
+        request at the server.
+        """
+        total_at_s = time.monotonic() + deadlines.total_s
+        within_s = min(deadlines.first_token_s, deadlines.total_s)
+        data = self._encoded(body)
+        try:
+            async with timeout(within_s):
+                response = await self._request(path, data, deadlines.connect_s)
+                try:
+                    return await self._begun(response, body, deadlines, total_at_s)
+                except BaseException:
+                    response.close()
+                    raise
+        except asyncio.TimeoutError:  # another type than TimeoutError before Python 3.11
+            raise UpstreamFault("first_token_timeout", f"no token within {within_s:g} s", True) from None
+
+    async def close(self) -> None:
+        """Close all connections; a later request opens them again."""
+        session, self._session = self._session, None
+        if session is not None:
+            await session.close()
+
+    def _encoded(self, body: Mapping[str, Any]) -> bytes:
+        document = {**body, "model": self._model}
+        try:
+            try:
+                return orjson.dumps(document)
+            except TypeError:  # deeper, or with larger numbers, than orjson writes
+                return json.dumps(document, allow_nan=False).encode()
+        except (TypeError, ValueError, RecursionError) as error:
+            detail = f"the request can't be written as JSON: {error}"
+            raise UpstreamFault("status", detail, retryable=False, counts=False, status=400) from None
+
+    def _opened(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            headers = {
+                "Content-Type": "application/json",
+                "Accept": "application/json, text/event-stream",
+                "Accept-Encoding": "identity",  # a compressed stream would come in blocks, not in tokens
+                "User-Agent": "rbx",
+            }
+            if self._key:
+                headers["Authorization"] = f"Bearer {self._key}"
+            self._session = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=KEEP_ALIVE_S),
+                cookie_jar=aiohttp.DummyCookieJar(),
+                headers=headers,
+                read_bufsize=READ_BUFFER_BYTES,
+            )
+        return self._session
+
+    async def _request(self, path: str, data: bytes, connect_s: float) -> aiohttp.ClientResponse:
+        if self._timeout.connect != connect_s:
+            # Long times are rounded up to whole seconds unless the threshold lies above them.
+            self._timeout = aiohttp.ClientTimeout(total=None, connect=connect_s, ceil_threshold=1e9)
+        try:
+            return await self._opened().post(
+                self._url + path, data=data, timeout=self._timeout, proxy=self._proxy, allow_redirects=False
+            )
+        except aiohttp.ConnectionTimeoutError:
+            raise UpstreamFault("connect_timeout", f"no connection within {connect_s:g} s", True) from None
+        except aiohttp.ClientConnectorError as error:
+            raise UpstreamFault("refused", self._shown(str(error)), True) from None
+        except aiohttp.ClientResponseError as error:
+            raise self._fault("malformed", error) from None
+        except (aiohttp.ClientError, OSError) as error:
+            raise self._fault("cut", error) from None
+
+    async def _begun(
+        self,
+        response: aiohttp.ClientResponse,
+        body: Mapping[str, Any],
+        deadlines: Deadlines,
+        total_at_s: float,
+    ) -> Exchange:
+        if not 200 <= response.status < 300:
+            await self._refuse(response)
+        if body.get("stream") is True and response.content_type != "application/json":
+            headers = _passed(response, "text/event-stream; charset=utf-8")
+            exchange = StreamExchange(response, headers, deadlines, total_at_s, _choices(body))
+            await exchange.begin()
+            return exchange
+        try:
+            raw = await _bounded(response, MAX_PLAIN_BYTES)
+        except (aiohttp.ClientError, OSError) as error:
+            raise self._fault("cut", error) from None
+        if raw is None:
+            raise UpstreamFault("malformed", f"the body is longer than {MAX_PLAIN_BYTES >> 20} MiB", True)
+        headers = _passed(response, "application/json")
+        return PlainExchange(response.status, headers, self._plain_piece(raw, body))
+
+    def _plain_piece(self, raw: bytes, body: Mapping[str, Any]) -> Piece:
+        chunk = read_chunk(raw)
+        if chunk is None:
+            shown = self._shown(raw.decode("utf-8", "replace"))
+            raise UpstreamFault("malformed", f"the body is no JSON object: {shown!r}", True, body=raw)
+        if chunk.error is not None:
+            raise told_error(chunk.error, raw)
+        if body.get("stream") is True:
+            raise UpstreamFault("malformed", "asked for a stream it gave a plain answer", True)
+        piece = chunk_piece(raw, chunk, time.monotonic())
+        tokens = piece.usage.output_tokens if piece.usage else sum(d.is_output for d in chunk.deltas)
+        return piece._replace(tokens=tokens, done=True)
+
+    async def _refuse(self, response: aiohttp.ClientResponse) -> NoReturn:
+        try:
+            raw = await _bounded(response, MAX_REFUSAL_BYTES) or b""
+        except (aiohttp.ClientError, OSError):
+            raw = b""  # the status is there all the same
+        if self._key:
+            raw = raw.replace(self._key.encode(), b"***")  # a server may quote the request's headers
+        shown = self._shown(raw.decode("utf-8", "replace"))
+        retryable, counts = refusal(response.status)
+        raise UpstreamFault(
+            "status", f"HTTP {response.status}: {shown}", retryable, counts, response.status, raw
+        )
+
+    def _fault(self, kind: FaultKind, error: Exception) -> UpstreamFault:
+        return UpstreamFault(kind, self._shown(f"{type(error).__name__}: {error}"), True)
+
+    def _shown(self, text: str) -> str:
+        return (text.replace(self._key, "***") if self._key else text)[:SHOWN_CHARACTERS]
+
+
+async def _bounded(response: aiohttp.ClientResponse, most_bytes: int) -> bytes | None:
+    """The body; None where it is longer than that."""
+    blocks: list[bytes] = []
+    size = 0
+    while block := await response.content.readany():
+        blocks.append(block)
+        size += len(block)
+        if size > most_bytes:
+            response.close()
+            return None
+    return b"".join(blocks)
+
+
+def _choices(body: Mapping[str, Any]) -> int:
+    """How many choices the request asks for, at least."""
+    n = body.get("n")
+    return n if type(n) is int and n > 1 else 1
+
+
+def _passed(response: aiohttp.ClientResponse, content_type: str) -> dict[str, str]:
+    """The type is what the body was found to be; of the server's own headers only the request's id."""
+    headers = {"content-type": content_type}
+    request_id = response.headers.get("X-Request-Id", "")[:MAX_REQUEST_ID_CHARACTERS]
+    if request_id and request_id.isascii() and request_id.isprintable():
+        headers["x-request-id"] = request_id
+    return headers
