@@ -18,7 +18,10 @@ from rbx.config.pool import Tier
 from rbx.engine import instance_columns as inst
 from rbx.engine import request_columns as req
 from rbx.engine import submission as sub
+from rbx.engine.abort import take_out
 from rbx.engine.batch_replay import advance_all, drain_all
+from rbx.engine.progress import next_boundary_s, output_tokens
+from rbx.engine.renewal import without_finished
 from rbx.engine.snapshot import snapshot
 from rbx.engine.state import EngineState, Floats, Ints
 from rbx.engine.telemetry import PoolTelemetry
@@ -34,7 +37,7 @@ class EngineSim:
     """
 
     def __init__(self, tiers_of_instances: Sequence[Tier], capacity: int) -> None:
-        """One instance per tier given; ``capacity`` is the number of requests that may ever be submitted."""
+        """One instance per tier given; ``capacity`` bounds the requests submitted before ``renew``."""
         if not tiers_of_instances:
             raise EngineError("an engine needs at least one instance; the list of tiers is empty")
         if capacity < 0:
@@ -123,6 +126,50 @@ class EngineSim:
         """Run until every submitted request is finished; the clock then shows when the last one was."""
         self._clock_s = drain_all(self._state, self._clock_s)
 
+    def abort(self, slot: int) -> bool:
+        """Take a request out now, as when its client leaves; False if it has ended already.
+
+        It gets no further token, its blocks and its seat are free for the next batch that is formed, and
+        its ``done_s`` stays NaN. Batches formed before run as they are. Raises ``EngineError`` for a slot
+        that was never given.
+        """
+        self._refuse_unknown(slot, slot)
+        return bool(take_out(self._state, slot, self._clock_s))
+
+    def renew(self, capacity: int) -> Ints:
+        """Forget finished requests and make room for ``capacity`` in all; returns the slots kept, (N,).
+
+        Request ``kept[n]`` is slot n from now on, in results and calls. What is to come does not change.
+        Raises ``EngineError`` if more than ``capacity`` are unfinished.
+        """
+        unfinished = int((self._state.slots[: self._total, req.STATUS] != req.FINISHED).sum())
+        if unfinished > capacity:
+            raise EngineError(
+                f"{unfinished} requests are unfinished; a capacity of {capacity} can't hold them"
+            )
+        self._state, kept = without_finished(self._state, self._total, capacity)
+        self._total = unfinished
+        return kept
+
+    def output_tokens(self, slots: ArrayLike) -> Ints:
+        """Tokens that each request of ``slots`` (N,) has got from the steps ended by now, (N,).
+
+        An aborted one shows those that it had before its last admission. Raises ``EngineError`` for a slot
+        that was never given.
+        """
+        asked = np.asarray(slots, dtype=np.int64)
+        if len(asked):
+            self._refuse_unknown(int(asked.min()), int(asked.max()))
+        return output_tokens(self._state, asked)
+
+    @property
+    def next_boundary_s(self) -> float:
+        """The next end of a step, batch due or arrival, before which no request gets a token; inf if idle.
+
+        It is the present where a batch is formed as soon as time moves on.
+        """
+        return float(next_boundary_s(self._state))
+
     def telemetry(self) -> PoolTelemetry:
         """Every instance now, as its scheduler counts: a token is computed once its batch is formed.
 
@@ -169,6 +216,11 @@ class EngineSim:
         times = self._state.times
         since_s = np.minimum(times[:, inst.BUSY_SINCE_S], self._clock_s)
         return times[:, inst.BUSY_S] + (self._clock_s - since_s)
+
+    def _refuse_unknown(self, least: int, most: int) -> None:
+        if least < 0 or most >= self._total:
+            slot = least if least < 0 else most
+            raise EngineError(f"slot {slot} was never given; requests have 0 to {self._total - 1}")
 
     def _results(self, table: NDArray[Any], column: int) -> NDArray[Any]:
         view = table[: self._total, column]
