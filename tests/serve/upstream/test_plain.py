@@ -45,7 +45,7 @@ def reply_fault(reply: Reply, body: dict[str, Any] = BODY) -> UpstreamFault:
 
 def test_a_plain_answer_comes_whole_and_unchanged() -> None:
     raw = (
-        b'{ "choices":[{"index":0,"message":{"content":"h\u00e4"},"finish_reason":"length"}],'
+        b'{ "choices":[{"index":0,"message":{"content":"h\\u00e4"},"finish_reason":"length"}],'
         b'"usage":{"prompt_tokens":7,"completion_tokens":5}, "odd": 1.50 }'
     )
     with scripted(lambda path, body: Reply(raw)) as served:
