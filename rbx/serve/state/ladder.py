@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
 
 import numpy as np
@@ -62,7 +62,6 @@ class BestState:
 class _Entry:
     dispatched_s: float
     row: list[int]
-    seen_by: set[str] = field(default_factory=set)
 
 
 LEDGER = "ledger"
@@ -83,6 +82,7 @@ class StateLadder:
             raise EngineError(f"sources named {doubled}; give each a name of its own, other than {LEDGER!r}")
         self._profile, self._rungs = profile, tuple(rungs)
         self._entries: dict[str, _Entry] = {}
+        self._not_shown: dict[str, dict[str, _Entry]] = {name: {} for name in names}
         self._fallbacks: Counter[tuple[str, Fallback]] = Counter()
         self._last_stamp_s: dict[str, float] = {}
         self._asked = 0
@@ -106,11 +106,16 @@ class StateLadder:
         own: OwnRequest = own_request(request, *sizes, self._profile.limits.max_model_len)
         if not math.isfinite(at_s):
             raise EngineError(f"request {request!r} was dispatched at {at_s} s; give a finite time")
-        self._entries.setdefault(request, _Entry(at_s, own.row()))
+        if request not in self._entries:
+            entry = self._entries[request] = _Entry(at_s, own.row())
+            for not_shown in self._not_shown.values():
+                not_shown[request] = entry
 
     def ended(self, request: str) -> None:
         """A request has finished, failed or been cancelled; unknown names change nothing."""
-        self._entries.pop(request, None)
+        if self._entries.pop(request, None) is not None:
+            for not_shown in self._not_shown.values():
+                not_shown.pop(request, None)
 
     def best(self, now_s: float) -> BestState:
         """The state to decide by at ``now_s``.
@@ -147,14 +152,13 @@ class StateLadder:
 
     def _unseen(self, rung: str, reading: StateReading, now_s: float) -> UnseenRequests:
         """Dispatches that this source has not shown so far, at the latest now."""
-        for request in reading.request_ids:
-            entry = self._entries.get(request)
-            if entry is not None:
-                entry.seen_by.add(rung)
-        entries = [entry for entry in self._entries.values() if rung not in entry.seen_by]
-        if not entries:
+        not_shown = self._not_shown[rung]
+        if not_shown:
+            for request in reading.request_ids:
+                not_shown.pop(request, None)
+        if not not_shown:
             return NOTHING_UNSEEN
-        entries.sort(key=lambda entry: entry.dispatched_s)
+        entries = sorted(not_shown.values(), key=lambda entry: entry.dispatched_s)
         rows = np.array([entry.row for entry in entries], dtype=np.int64)
         columns = (rows[:, column] for column in (snap.PROMPT, snap.CAP, snap.PREDICTED, snap.CACHED))
         return UnseenRequests.of([min(entry.dispatched_s, now_s) for entry in entries], *columns)

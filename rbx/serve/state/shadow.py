@@ -222,17 +222,17 @@ class Shadow:
             self._correct(self._heard(stamp_s))
         guess = twin.projection(self._state, self._watched, stamp_s, self._settings.token_delay_s)
         rows, slots, running, starts, steps = twin.described(guess, stamp_s)
-        names = [self._names[slot] for slot in slots]
-        if sum(1 for name in names if name) < len(self._own):
+        names = [self._names[slot] for slot in slots.tolist()]
+        if len(names) - names.count(FOREIGN) - names.count(_GONE) < len(self._own):
             lines = self._sorted(rows, names, running, starts)
             lines.correct()
             running = len(lines.running)
             shown = [*lines.running, *lines.waiting]
             rows, names = _table(shown), [line.request for line in shown]
-        for k, name in enumerate(names):
-            if name is _GONE:  # whatever its cap was, it ends with the batches in flight
-                coming = rows[k, snap.YIELDS] + rows[k, snap.YIELDS_AHEAD]
-                rows[k, snap.CAP] = rows[k, snap.GENERATED] + max(1, coming)
+        gone = [k for k, name in enumerate(names) if name is _GONE] if _GONE in names else []
+        for k in gone:  # whatever its cap was, it ends with the batches in flight
+            coming = rows[k, snap.YIELDS] + rows[k, snap.YIELDS_AHEAD]
+            rows[k, snap.CAP] = rows[k, snap.GENERATED] + max(1, coming)
         total = self._profile.limits.kv_blocks
         free = min(max(0, int(guess.counts[0, inst.FREE_BLOCKS])), total)
         self._version += 1
@@ -240,7 +240,8 @@ class Shadow:
         flags = StateFlag.GUESSED
         flags |= StateFlag.FOREIGN if FOREIGN in names else StateFlag.EXACT
         flags |= StateFlag.BLOCKS_CORRECTED if self._held_elsewhere else StateFlag.EXACT
-        return StateReading(seen, 0.0, tuple(name or FOREIGN for name in names), flags)
+        known = (FOREIGN if name is _GONE else name for name in names) if gone else names
+        return StateReading(seen, 0.0, tuple(known), flags)
 
     def _agrees(self, kv_usage: float) -> bool:
         """Whether the twin shows nobody else and about as many used blocks."""
