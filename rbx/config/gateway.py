@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import Field, model_validator
 
@@ -20,6 +20,7 @@ class Deadlines(StrictModel):
     first_token_s: PositiveFloat = 60.0
     between_tokens_s: PositiveFloat = 30.0
     total_s: PositiveFloat = 1800.0
+    encode_s: PositiveFloat = 1.0  # the gateway's own time to read the prompts of a batch
 
 
 class Retries(StrictModel):
@@ -66,17 +67,32 @@ class Watch(StrictModel):
 
 
 class GatewayConfig(StrictModel):
-    """One version of the gateway's behaviour; ``policy`` stands for a single policy, with no lists left."""
+    """One version of the gateway's behaviour; ``policy`` stands for a single policy, with no lists left.
+
+    Batches close eagerly unless the file says otherwise: a lone request is not held for a window.
+    """
 
     policy: PolicySpec
     scheduler: SchedulerConfig = SchedulerConfig()
     slo: Slo = Slo()  # targets of requests that bring none
     max_output_tokens: PositiveInt = 1024  # of requests that bring no limit
+    typical_prompt_tokens: PositiveInt = 256  # for policies that reckon with a mean prompt
     deadlines: Deadlines = Deadlines()
     retries: Retries = Retries()
     breaker: BreakerConfig = BreakerConfig()
     admission: Admission = Admission()
     watch: Watch = Watch()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _eager(cls, data: Any) -> Any:
+        if not isinstance(data, dict):
+            return data
+        scheduler = data.get("scheduler", {})
+        batching = scheduler.get("batching", {}) if isinstance(scheduler, dict) else None
+        if not isinstance(batching, dict) or "eager" in batching:
+            return data
+        return {**data, "scheduler": {**scheduler, "batching": {**batching, "eager": True}}}
 
     @model_validator(mode="after")
     def _nothing_simulated(self) -> GatewayConfig:

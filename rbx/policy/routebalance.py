@@ -49,7 +49,7 @@ class RouteBalance:
         self._shape = shape
         self._tpot = None if config.latency == "prior" else tpot
         self._ttft = ttft
-        self._weights = np.array(config.weights)
+        self.weights = np.array(config.weights)  # (quality, latency, cost); may change between batches
         self._minmax = config.quality == "minmax"
         self._sequence = 0
         self._no_ttft_s = np.zeros(0)
@@ -89,7 +89,7 @@ class RouteBalance:
         self, requests: Ints, table: RequestTable, tpot_s: Floats, ttft_s: Floats, state: PoolState
     ) -> tuple[Ints, Ints, Floats, Floats]:
         placed: tuple[Ints, Ints, Floats, Floats] = assign_batch(
-            requests, table, self._shape, tpot_s, ttft_s, self._weights, self._minmax, self._sequence, state
+            requests, table, self._shape, tpot_s, ttft_s, self.weights, self._minmax, self._sequence, state
         )
         self._sequence += len(requests)
         return placed

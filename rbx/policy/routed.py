@@ -26,7 +26,7 @@ class Routed:
     ) -> None:
         """``rng`` drives the random dispatcher and nothing else."""
         self.needs = Needs(predictions=router.needs_predictions)
-        self._router = router
+        self.router: Router = router  # may change between batches
         self._code = DISPATCH_CODES[dispatcher]
         self._shape = shape
         self._rng = rng
@@ -38,7 +38,7 @@ class Routed:
         n = len(requests)
         instance, cap, length = dispatch_batch(
             self._code,
-            self._router.choose(requests, table),
+            self.router.choose(requests, table),
             self._rng.random(n),
             self._turn,
             requests,

@@ -24,7 +24,7 @@ class ScoredDispatch:
         shown = score.needs
         predictions = shown.predictions or router.needs_predictions
         self.needs = Needs(predictions, snapshots=shown.snapshots, served=shown.served)
-        self._router = router
+        self.router: Router = router  # may change between batches
         self._score = score
         self._shape = shape
         self._sequence = 0
@@ -33,7 +33,7 @@ class ScoredDispatch:
         """See ``Policy.assign``."""
         shape = self._shape
         self._score.look(view, state)
-        wanted = self._router.choose(requests, table).tolist()
+        wanted = self.router.choose(requests, table).tolist()
         placing = Placing.of(len(requests), shape, state, self._sequence)
         for ask, model in zip(asks(requests, table, view, shape), wanted, strict=True):
             candidates = possible(ask.input_tokens, shape, state)

@@ -45,6 +45,10 @@ class BatchFormer:
         """A request arrives; times never go back."""
         self._queue.append((request, now_s))
 
+    def withdraw(self, request: int) -> None:
+        """Forget a request that waits, if it does."""
+        self._queue = deque(entry for entry in self._queue if entry[0] != request)
+
     def observe(self, busy_share: float) -> None:
         """Set the next batch's limits from the share of instances with a waiting queue."""
         self._busy_share = busy_share

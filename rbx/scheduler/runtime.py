@@ -96,6 +96,10 @@ class SchedulerRuntime:
         """Row ``request`` of the table arrives."""
         self._former.add(request, now_s)
 
+    def withdraw(self, request: int) -> None:
+        """Row ``request`` no longer waits: its client has left."""
+        self._former.withdraw(request)
+
     def closes_s(self) -> float:
         """When the next batch closes if nobody else arrives; infinite while nobody waits."""
         return self._former.closes_s()
@@ -157,6 +161,10 @@ class SchedulerRuntime:
             return told
         self._ledger.apply(telemetry, self._state)
         return self._ledger.unseen() if self.needs.snapshots else self._nothing
+
+    def abandon(self) -> None:
+        """A closed batch got no decision and will get none: the next one may close."""
+        self._former.hold_until(0.0)
 
     def learn(self, served: Served) -> None:
         """Tell the policy how earlier requests fared, if it asks."""

@@ -16,11 +16,12 @@ from rbx.errors import ConfigError
 from rbx.grid.schema import GridView
 from rbx.grid.store import open_view
 from rbx.heads.bundle import Bundle
+from rbx.heads.length_rules import length_rules
 from rbx.policy.build import build_policy
 from rbx.scheduler.batching import largest_batch
 from rbx.sweep.capacity import Capacity, measure_capacity
 from rbx.sweep.context import SweepContext
-from rbx.sweep.prediction import length_rules, predict_prompts
+from rbx.sweep.prediction import predict_prompts
 from rbx.sweep.prompts import Coverage, build_prompt_table, coverage, usable_rows
 from rbx.sweep.store import CellSpec
 from rbx.sweep.workload import draw_workload

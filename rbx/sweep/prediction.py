@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from rbx.grid.schema import GridView
-from rbx.heads.bea.lengths import LengthRule
 from rbx.heads.bundle import Bundle
 from rbx.heads.predictions import Predictions
 from rbx.policy.request_table import Ints
@@ -30,15 +29,4 @@ def predict_prompts(bundle: Bundle, view: GridView, rows: Ints) -> Predictions:
         quality=np.concatenate([fresh.quality, left_out.quality])[back],
         length_tokens=np.concatenate([fresh.length_tokens, left_out.length_tokens])[back],
         length_histogram=np.concatenate([fresh.length_histogram, left_out.length_histogram])[back],
-    )
-
-
-def length_rules(bundle: Bundle, models: tuple[str, ...]) -> tuple[LengthRule, ...]:
-    """How BEA guesses the length of running answers, one rule for each of ``models``.
-
-    The prediction, and the survivors' median for an answer that has outlived it; ``docs/bea.md`` has
-    the comparison that speaks for this order.
-    """
-    return tuple(
-        LengthRule(bundle.survival[bundle.models.index(model)], trust_predictions=True) for model in models
     )

@@ -12,10 +12,10 @@ from rbx.config.experiment import Experiment
 from rbx.config.pool import Pool, load_pool
 from rbx.errors import StoreError
 from rbx.heads.bundle import Bundle
+from rbx.heads.length_rules import length_rules
 from rbx.sweep.context import SweepContext
 from rbx.sweep.executor import Done, StopRequest, run_here, run_in_processes
 from rbx.sweep.plan import Plan
-from rbx.sweep.prediction import length_rules
 from rbx.sweep.prompts import load_prompt_table, save_prompt_table
 from rbx.sweep.provenance import provenance
 from rbx.sweep.store import CellSpec, SweepStore, sha256_of

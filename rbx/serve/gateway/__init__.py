@@ -1,0 +1,1 @@
+"""The gateway: an OpenAI-compatible server in front of a pool, and the scheduler that decides for it."""

@@ -1,0 +1,132 @@
+"""One version of the configuration, ready to decide, and how it is made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from rbx.config.base import digest
+from rbx.config.gateway import GatewayConfig
+from rbx.config.policy import BearPolicy, RouteBalancePolicy, ScorePolicy, SinglePolicy
+from rbx.config.pool import Pool
+from rbx.errors import ConfigError
+from rbx.heads.bundle import Bundle
+from rbx.policy.base import Policy
+from rbx.policy.build import build_policy
+from rbx.policy.routed import Routed
+from rbx.policy.routers import ANY_MODEL, Fixed
+from rbx.policy.ttft.build import LatencyModel
+from rbx.scheduler.decision_cost import DecisionTimes
+from rbx.scheduler.runtime import SchedulerRuntime
+from rbx.serve.gateway.decider import Decider
+from rbx.serve.gateway.foresight import Foresight
+from rbx.serve.gateway.latency_model import latency_model
+from rbx.serve.gateway.live_table import LiveTable
+from rbx.serve.gateway.restricted import RestrictedPolicy
+from rbx.serve.gateway.watching import Watching
+from rbx.serve.upstream.breaker import Breakers
+
+# A decision takes its own time here; none is added.
+NO_TIME = DecisionTimes(0.0, 0.0, 0.0, 0.0, 1)
+
+
+@dataclass(frozen=True)
+class Version:
+    """``number`` counts from 1; ``digest`` identifies ``config``. A request keeps the version it came under.
+
+    ``fresh_policy`` makes another object of the same policy, with nothing learned.
+    """
+
+    number: int
+    config: GatewayConfig
+    digest: str
+    policy: SinglePolicy
+    decider: Decider
+    fresh_policy: Callable[[], Policy]
+
+    @property
+    def label(self) -> str:
+        """Number and the digest's beginning, as in the header ``x-rbx-config-version``."""
+        return f"{self.number}-{self.digest[:12]}"
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What outlives every version: the pool, its heads, its watch and its breakers."""
+
+    pool: Pool
+    bundle: Bundle | None
+    foresight: Foresight
+    watch: Watching
+    breakers: Breakers
+    clock: Callable[[], float]
+    seed: int
+
+
+def build_version(number: int, config: GatewayConfig, around: Surroundings) -> Version:
+    """Make policy and runtime; takes long, so call it off the loop. Raises ``ConfigError``."""
+    pool = around.pool
+    single = config.single_policy(pool.models)
+    _check_policy(single, around.bundle)
+    latency = latency_model(
+        pool, around.bundle, float(config.typical_prompt_tokens), config.max_output_tokens
+    )
+    policy = policy_of(single, around, latency)
+    if policy.needs.predictions and around.bundle is None:
+        raise ConfigError(f"policy {single.label} predicts from the prompt; give a bundle (--bundle)")
+    # Room for all that may be in flight, and for as many that a learning policy has yet to hear of.
+    rows = 2 * config.admission.max_in_flight
+    live = LiveTable(rows, len(pool.instances), len(pool.models))
+    shortest = Routed(
+        Fixed(ANY_MODEL),
+        "shortest-queue",
+        latency.shape,
+        len(pool.models),
+        np.random.default_rng(around.seed),
+    )
+    restricted = RestrictedPolicy(policy, shortest, live)
+    runtime = SchedulerRuntime(
+        config.scheduler, restricted, latency.shape, live.columns, NO_TIME, batched=single.batched
+    )
+    decider = Decider(
+        runtime,
+        restricted,
+        live,
+        around.foresight,
+        around.watch,
+        around.breakers,
+        around.clock,
+        encode_s=config.deadlines.encode_s,
+        eager=config.scheduler.batching.eager,
+    )
+    identity = digest(config.model_dump(mode="json"))
+    return Version(number, config, identity, single, decider, partial(policy_of, single, around, latency))
+
+
+def policy_of(single: SinglePolicy, around: Surroundings, latency: LatencyModel) -> Policy:
+    """A policy object of its own, with nothing learned yet."""
+    tpot = _NoTpot() if around.bundle is None else around.bundle.tpot
+    rng = np.random.default_rng([around.seed, 0])
+    return build_policy(single, around.pool.models, tpot, latency, rng)
+
+
+class _NoTpot:
+    """Without a bundle no policy that asks is let through."""
+
+    def predict(
+        self, features: np.ndarray[tuple[int, ...], np.dtype[np.float64]], tier_of_instance: object
+    ) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
+        """Nobody asks."""
+        raise ConfigError("TPOT is predicted by a bundle, and there is none")
+
+
+def _check_policy(single: SinglePolicy, bundle: Bundle | None) -> None:
+    if isinstance(single, BearPolicy) and single.true_lengths:
+        raise ConfigError(
+            f"policy {single.label}: true_lengths is for simulated pools; nobody knows them here"
+        )
+    if bundle is None and isinstance(single, (RouteBalancePolicy, BearPolicy, ScorePolicy)):
+        raise ConfigError(f"policy {single.label} predicts from the prompt; give a bundle (--bundle)")

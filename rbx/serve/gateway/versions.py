@@ -1,0 +1,36 @@
+"""The configuration in force, and how another takes its place: whole, at once, off the loop."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from rbx.config.base import parse
+from rbx.config.gateway import GatewayConfig
+from rbx.serve.gateway.version import Surroundings, Version, build_version
+
+
+class Versions:
+    """``current`` is what new requests come under; older versions live as long as their requests."""
+
+    def __init__(self, config: GatewayConfig, around: Surroundings) -> None:
+        """Version 1; raises ``ConfigError`` for a policy that does not fit the pool."""
+        self._around = around
+        self._turn = asyncio.Lock()
+        self.current: Version = build_version(1, config, around)
+
+    async def replace(self, data: dict[str, Any], expected: str | None = None) -> Version | None:
+        """Validate ``data`` whole and put it in force; raises ``ConfigError`` with every fault.
+
+        With ``expected``, the label of the version that it is to replace, None if another is in force.
+        """
+        config = parse(GatewayConfig, data, where="config")
+        async with self._turn:
+            if expected is not None and expected != self.current.label:
+                return None
+            number = self.current.number + 1
+            version = await asyncio.to_thread(build_version, number, config, self._around)
+            self._around.breakers.configure(config.breaker)
+            self._around.watch.configure(config.watch)
+            self.current = version
+            return version
