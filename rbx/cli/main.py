@@ -29,6 +29,9 @@ COMMANDS: dict[str, Lazy] = {
     "dataset": Lazy("rbx.cli.dataset:app", "Check a grid, show what stands in it, or export it."),
     "train": Lazy("rbx.cli.train:train", "Train the heads that predict quality, length and latency."),
     "pool": Lazy("rbx.cli.pool:app", "Show a pool, or record the steps of a live server."),
+    "mock-tier": Lazy(
+        "rbx.cli.mock_tier:mock_tier", "Serve a pool's instances without GPUs, with faults on demand."
+    ),
     "sweep": Lazy("rbx.cli.sweep:sweep", "Run an experiment: every policy x rate x seed."),
     "report": Lazy("rbx.cli.report:report", "Turn a sweep into tables, figures and one HTML page."),
     "bench": Lazy("rbx.cli.bench:app", "Measure what decisions cost on this machine."),

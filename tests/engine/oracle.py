@@ -28,6 +28,7 @@ class Request:
     generated: int = 0
     placeholders: int = 0  # tokens that formed batches will give
     decoding: bool = False  # no longer in a chunk of its prefill
+    aborted: bool = False
     blocks: int = 0
     preemptions: int = 0
     first_scheduled_s: float = math.nan
@@ -228,7 +229,7 @@ class Instance:
     def update_from_output(self, batch: Batch, now_s: float) -> None:
         for share in batch.shares:
             request = share.request
-            if not share.gives_token or request.generated == request.output:
+            if not share.gives_token or request.generated == request.output or request.aborted:
                 continue
             request.generated += 1
             request.placeholders = max(0, request.placeholders - 1)  # 0 if it was preempted meanwhile
@@ -238,6 +239,22 @@ class Instance:
                 request.done_s = now_s
                 self.free += request.blocks
                 (self.running if request in self.running else self.waiting).remove(request)
+
+    def abort(self, request: Request) -> bool:
+        """Scheduler.finish_requests with FINISHED_ABORTED."""
+        if request.aborted or request.generated == request.output:
+            return False
+        request.aborted = True
+        for queue in (self.pending, self.waiting, self.running):
+            if request in queue:
+                queue.remove(request)
+        self.free += request.blocks
+        return True
+
+    def next_boundary_s(self) -> float:
+        if self.flight is not None:
+            return self.flight[2]
+        return min(self.due_s, self.pending[0].at_s if self.pending else math.inf)
 
     # What telemetry should say
 

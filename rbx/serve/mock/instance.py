@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import time
 from typing import Any
 
@@ -28,9 +29,14 @@ class MockInstance:
     """Serves one instance of a pool; to be used within one event loop."""
 
     def __init__(
-        self, instance: Instance, port: int, time_scale: float, seed: int, loop: asyncio.AbstractEventLoop
+        self,
+        instance: Instance,
+        sock: socket.socket,
+        time_scale: float,
+        seed: int,
+        loop: asyncio.AbstractEventLoop,
     ) -> None:
-        """Bind ``port``, 0 for a free one; raises ``ServerError`` if it is taken."""
+        """Own ``sock``, a bound one; nothing is served before ``start``."""
         self.name, self.tier, self.seed = instance.name, instance.tier, seed
         self.engine = PacedEngine(self.tier, time_scale, loop)
         self._loop, self._time_scale = loop, time_scale
@@ -38,7 +44,7 @@ class MockInstance:
         self._condition = Condition()
         self._stale_page: str | None = None
         self._changes: asyncio.Task[None] | None = None
-        self._listener = Listener(self._app(), port)
+        self._listener = Listener(self._app(), sock)
 
     @property
     def url(self) -> str:

@@ -6,6 +6,8 @@ import asyncio
 import errno
 import socket
 import struct
+from collections.abc import Iterable
+from contextlib import ExitStack
 from typing import Any
 
 import uvicorn
@@ -26,8 +28,8 @@ _END_WAIT_S = 2.0
 class Listener:
     """A served port; to be used within one event loop."""
 
-    def __init__(self, app: ASGIApp, port: int = 0) -> None:
-        """Bind ``port``, 0 for a free one; raises ``ServerError`` if it is taken."""
+    def __init__(self, app: ASGIApp, sock: socket.socket) -> None:
+        """Own ``sock``, which is bound; connections are refused until ``accept``."""
         self._config = uvicorn.Config(
             app, http="httptools", ws="none", lifespan="off", log_config=None, access_log=False,
             timeout_keep_alive=75,
@@ -35,8 +37,8 @@ class Listener:
         self._config.load()
         self._state = ServerState()
         self._server: asyncio.Server | None = None
-        self._bound: socket.socket | None = _bound(port)
-        self.port = int(self._bound.getsockname()[1])
+        self._bound: socket.socket | None = sock
+        self.port = int(sock.getsockname()[1])
 
     @property
     def open_connections(self) -> int:
@@ -95,6 +97,14 @@ class Listener:
 
     def _protocol(self) -> asyncio.Protocol:
         return HttpToolsProtocol(self._config, self._state, {})
+
+
+def bind_all(ports: Iterable[int]) -> list[socket.socket]:
+    """Sockets bound to ``ports``, 0 for a free one; all or, with ``ServerError``, none."""
+    with ExitStack() as unless_all:
+        sockets = [unless_all.enter_context(_bound(port)) for port in ports]
+        unless_all.pop_all()
+    return sockets
 
 
 def _bound(port: int) -> socket.socket:

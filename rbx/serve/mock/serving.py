@@ -65,26 +65,29 @@ def serve_mock(
     """Serve every instance of ``pool`` (or of ``tiers``) until the block ends.
 
     ``time_scale`` is how many virtual seconds pass in a real one. Ports are ``base_port`` and those after
-    it, by default free ones. Raises ``ServerError`` with a port that is taken, ``ConfigError`` for tiers
-    or targets of faults that the pool does not have.
+    it, by default free ones. ``seed`` decides texts and lengths by prompt and model, and whom faults hit.
+    Raises ``ServerError`` with a port that is taken, ``ConfigError`` for what ``MockPool`` refuses and for
+    targets of faults that the pool does not have.
     """
     if faults is not None:
         faults.check(pool)
-    compile_kernels(pool.tiers[0])
     loop = _new_loop()
     thread = threading.Thread(target=_run, args=(loop,), name="mock-tier", daemon=True)
     thread.start()
 
-    async def start() -> MockPool:
-        served = MockPool(pool, time_scale=time_scale, base_port=base_port, seed=seed, tiers=tiers)
+    async def bind() -> MockPool:
+        return MockPool(pool, time_scale=time_scale, base_port=base_port, seed=seed, tiers=tiers)
+
+    async def start(served: MockPool) -> None:
         await served.start()
         if faults is not None:
             await served.set_faults(faults)
-        return served
 
     try:
-        served = asyncio.run_coroutine_threadsafe(start(), loop).result()
+        served = asyncio.run_coroutine_threadsafe(bind(), loop).result()
         try:
+            compile_kernels(pool.tiers[0])
+            asyncio.run_coroutine_threadsafe(start(served), loop).result()
             yield MockTier(served, loop)
         finally:
             asyncio.run_coroutine_threadsafe(served.close(), loop).result(_END_S)

@@ -18,8 +18,11 @@ from rbx.config.faults import FaultScript
 from rbx.config.pool import Instance, Pool
 from rbx.errors import ConfigError
 from rbx.serve.mock.instance import MockInstance
-from rbx.serve.mock.listener import HOST, Listener
+from rbx.serve.mock.listener import HOST, Listener, bind_all
 from rbx.serve.mock.refusal import error_object
+
+FASTEST = 10_000.0  # virtual seconds in a real one
+LAST_PORT = 65_535
 
 
 @dataclass(frozen=True)
@@ -49,19 +52,28 @@ class MockPool:
     ) -> None:
         """Bind all ports: ``base_port`` and those after it, or free ones for 0; must run inside the loop.
 
+        Connections are refused until ``start``.
+
         ``tiers`` names those to serve, default all. Raises ``ServerError`` with a port that is taken and
-        ``ConfigError`` for unknown tiers.
+        ``ConfigError`` for unknown tiers, ports that do not exist and a time scale that is none.
         """
         self.pool = pool
         chosen = _chosen(pool, tiers)
+        if not 0.0 < time_scale <= FASTEST:
+            raise ConfigError(f"a time scale of {time_scale} is not above 0 and at most {FASTEST:g}")
+        if not 0 <= base_port <= LAST_PORT - len(chosen):
+            raise ConfigError(
+                f"{len(chosen)} instances and their control need the ports {base_port} to "
+                f"{base_port + len(chosen)}; ports end at {LAST_PORT}"
+            )
         loop = asyncio.get_running_loop()
-        ports = [base_port + k if base_port else 0 for k in range(len(chosen) + 1)]
+        *sockets, last = bind_all(base_port + k if base_port else 0 for k in range(len(chosen) + 1))
         self.instances = [
-            MockInstance(instance, port, time_scale, seed + instance.index, loop)
-            for instance, port in zip(chosen, ports, strict=False)
+            MockInstance(instance, sock, time_scale, seed, loop)
+            for instance, sock in zip(chosen, sockets, strict=True)
         ]
         self._script = FaultScript()
-        self._control = Listener(_control_app(self), ports[-1])
+        self._control = Listener(_control_app(self), last)
 
     @property
     def endpoints(self) -> Endpoints:
