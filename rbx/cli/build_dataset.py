@@ -51,6 +51,15 @@ def build_dataset(
     retry_failed: Annotated[
         bool, typer.Option("--retry-failed", help="Ask again what failed in an earlier run.")
     ] = False,
+    work: Annotated[
+        Path | None,
+        typer.Option(
+            "--work",
+            metavar="DIR",
+            help="Where prompts, answers and scores so far are kept; default beside the grid, as NAME.work.",
+            show_default=False,
+        ),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the manifest as JSON.")] = False,
 ) -> None:
     """Build a labelled grid: prompts, each model's answers, and their scores.
@@ -65,11 +74,11 @@ def build_dataset(
 
     loaded = load_spec(spec, overrides)
     folder = out or Path("datasets") / loaded.value.name
-    asked = bool(judges) or until is not Until.GRID or offline_vllm or retry_failed
+    asked = bool(judges or work or offline_vllm or retry_failed) or until is not Until.GRID
     if isinstance(loaded.value.source, LabelSource) or asked:
         from rbx.label.pipeline import LabelOptions
 
-        options = LabelOptions(until.value, tuple(judges or ()), offline_vllm, retry_failed, force)
+        options = LabelOptions(until.value, tuple(judges or ()), offline_vllm, retry_failed, force, work)
         built = _labelled(loaded, folder, options)
     else:
         built = _read(loaded, folder, force=force)
@@ -100,13 +109,16 @@ def _read(loaded: Loaded[DatasetSpec], folder: Path, *, force: bool) -> Built:
 def _labelled(loaded: Loaded[DatasetSpec], folder: Path, options: LabelOptions) -> Built | None:
     """The grid, or None where the run was to end before it; exit code 130 after Ctrl-C."""
     from rbx.cli.label_progress import shown_progress
+    from rbx.cli.prompts_table import print_collected
+    from rbx.cli.stopped import leave_stopped
     from rbx.label.pipeline import label_grid
 
     with shown_progress() as progress:
         outcome = label_grid(loaded, folder, options, progress)
+    kept = outcome.workspace.folder
     if outcome.interrupted:
-        typer.echo(f"stopped; what was done is in {outcome.workspace}: the same command goes on", err=True)
-        raise typer.Exit(130)
+        leave_stopped(f"stopped; what was done is in {kept}: the same command goes on")
     if outcome.built is None:
-        print(f"{outcome.prompts:,} prompts; the {options.until} are in {outcome.workspace}")
+        print_collected(outcome.collected)
+        print(f"the {options.until} are in {kept}")
     return outcome.built

@@ -25,10 +25,13 @@ def agree(
 
     A figure that can't be estimated is told with the reason, never as a number.
     """
+    from rbx.errors import UsageError
     from rbx.grid.store import open_view
     from rbx.label.agreement import compare_judges
 
     one, two = open_view(folder, first), open_view(folder, second)
+    if one.metric == two.metric:
+        raise UsageError(f"{one.metric} agrees with itself; name two metrics")
     found = compare_judges(one.models, one.score, two.score, seed=seed)
     if as_json:
         print(json.dumps({"first": one.metric, "second": two.metric, **found.document()}, indent=1))

@@ -103,7 +103,7 @@ def _listed(reasons: tuple[Reason, ...]) -> str:
 
 def _metric_line(each: MetricCensus, quality: str) -> str:
     role = " (stands for quality)" if each.metric == quality else ""
-    judges = ", ".join(f"{digest} {count:,}" for digest, count in each.judges.items()) or "none"
+    judges = ", ".join(f"{digest} ({count:,} labels)" for digest, count in each.judges.items()) or "none"
     cut = ", ".join(
         f"{text} {percent(count / each.judged)}" for text, count in each.cut.items() if each.judged
     )

@@ -10,6 +10,7 @@ import typer
 if TYPE_CHECKING:
     from rbx.config.labelling import Judging
     from rbx.label.answer import Signal
+    from rbx.label.regrade import Regrade
 
 STOPPED = "stopped; the scores so far are kept: the same command goes on"
 
@@ -40,6 +41,13 @@ def judge(
     retry_failed: Annotated[
         bool, typer.Option("--retry-failed", help="Ask again where a judge failed in an earlier run.")
     ] = False,
+    limit: Annotated[
+        int | None, typer.Option("--limit", metavar="N", min=1, help="Score the first N prompts alone.")
+    ] = None,
+    quality: Annotated[
+        str | None,
+        typer.Option("--quality", metavar="METRIC", help="This metric stands for quality from now on."),
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace another grid in --out.")] = False,
 ) -> None:
     """Score answers by further judges or rules: of a grid into another, or of a live sweep.
@@ -51,14 +59,19 @@ def judge(
     if spec is None:
         raise UsageError("--spec FILE is needed: the judges and signals to score by")
     if served is not None:
-        if grid is not None or out is not None:
-            raise UsageError("--served scores a sweep in its own folder; leave DIR and --out out")
+        if any(each is not None for each in (grid, out, limit, quality)):
+            raise UsageError(
+                "--served scores a sweep in its own folder; leave DIR, --out, --limit and --quality out"
+            )
         _judge_served(served, _signals(_judging(spec, judges, overrides)), retry_failed=retry_failed)
         return
     if grid is None or out is None:
         raise UsageError("give the grid DIR and --out DIR for the one with the further metrics")
     judging = _judging(spec, judges, overrides)
-    _judge_grid(grid, out, judging, retry_failed=retry_failed, force=force)
+    from rbx.label.judge.record import judge_records
+    from rbx.label.regrade import Regrade
+
+    _judge_grid(Regrade(grid, out, retry_failed, force, judge_records(judging), limit, quality), judging)
 
 
 def _judging(spec: Path, judges: list[str] | None, overrides: list[str] | None) -> Judging:
@@ -76,19 +89,17 @@ def _signals(judging: Judging) -> list[Signal]:
     return build_signals(judging, generation.max_tokens, build_judge)
 
 
-def _judge_grid(grid: Path, out: Path, judging: Judging, *, retry_failed: bool, force: bool) -> None:
+def _judge_grid(task: Regrade, judging: Judging) -> None:
     from rbx.cli.built_grid import print_built
     from rbx.cli.label_progress import shown_progress
-    from rbx.label.judge.record import judge_records
-    from rbx.label.regrade import Regrade, regrade_grid
+    from rbx.cli.stopped import leave_stopped
+    from rbx.label.regrade import regrade_grid
 
     with shown_progress() as progress:
-        task = Regrade(grid, out, retry_failed, force, judge_records(judging))
         built = regrade_grid(task, _signals(judging), progress)
     if built is None:
-        typer.echo(STOPPED, err=True)
-        raise typer.Exit(130)
-    print_built(built, out)
+        leave_stopped(STOPPED)
+    print_built(built, task.out)
 
 
 def _judge_served(sweep: Path, signals: list[Signal], *, retry_failed: bool) -> None:
@@ -96,13 +107,13 @@ def _judge_served(sweep: Path, signals: list[Signal], *, retry_failed: bool) -> 
 
     from rbx.cli.grid_tables import decimal, grid_table
     from rbx.cli.label_progress import shown_progress
+    from rbx.cli.stopped import leave_stopped
     from rbx.sweep.judge_served import judge_served
 
     with shown_progress() as progress:
         scores = judge_served(sweep, signals, progress, retry_failed=retry_failed)
     if scores is None:
-        typer.echo(STOPPED, err=True)
-        raise typer.Exit(130)
+        leave_stopped(STOPPED)
     rows = [
         (
             each.model,

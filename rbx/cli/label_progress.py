@@ -15,7 +15,7 @@ from rich.text import Text
 from rbx.cli.main import printable
 from rbx.label.progress import Progress
 
-LOG_EVERY_S = 15.0
+LOG_EVERY_S = 10.0
 
 
 @contextmanager
@@ -57,6 +57,10 @@ class _Line:
         return self.made / elapsed_s if elapsed_s > 0 else 0.0
 
     @property
+    def rate(self) -> str:
+        return f"{self.rate_per_s:,.0f}/s" if self.rate_per_s >= 100 else f"{self.rate_per_s:.3g}/s"
+
+    @property
     def left_s(self) -> float | None:
         return (self.total - self.done) / self.rate_per_s if self.made else None
 
@@ -85,8 +89,8 @@ class Bars:
         self._bars.update(
             task,
             completed=line.done,
-            rate=f"{line.rate_per_s:.3g}/s",
-            failed=f"{line.failed:,} failed" if line.failed else "",
+            rate=line.rate,
+            failed=f"{line.failed:,} without result" if line.failed else "",
         )
 
 
@@ -121,9 +125,9 @@ class Log:
                     self._tell(each, its_line)
 
     def _tell(self, name: str, line: _Line) -> None:
-        failed = f", {line.failed:,} failed" if line.failed else ""
+        failed = f", {line.failed:,} without result" if line.failed else ""
         left = f", {line.left_s:,.0f} s to go" if line.left_s else ""
-        self._print(f"{name}: {line.done:,} of {line.total:,}, {line.rate_per_s:.3g}/s{left}{failed}")
+        self._print(f"{name}: {line.done:,} of {line.total:,}, {line.rate}{left}{failed}")
 
     def _print(self, text: str) -> None:
         self._console.print(Text(printable(text)), soft_wrap=True)

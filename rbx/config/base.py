@@ -9,12 +9,13 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Generic, TypeVar
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
 
 from rbx.errors import ConfigError
 
@@ -38,6 +39,29 @@ class StrictModel(BaseModel):
 
 
 M = TypeVar("M", bound=StrictModel)
+
+
+def chosen_by(key: str, models: Mapping[str, Any], default: str | None = None) -> BeforeValidator:
+    """For a union of models told apart by ``key``: validate as the one that is named, or its like union.
+
+    A fault is then told with the key as it stands in the file; a union tried member by member, or a
+    tagged one, would put the member's name into it.
+    """
+
+    def choose(value: Any) -> Any:
+        if isinstance(value, BaseModel):
+            return value
+        if not isinstance(value, dict):
+            raise ValueError(f"must be a mapping with {key}: one of {', '.join(models)}")
+        name = value.get(key, default)
+        if name is None:
+            raise ValueError(f"{key} is missing; it is one of {', '.join(models)}")
+        if not isinstance(name, str) or name not in models:
+            otherwise = f"; without one it is {default}" if default else ""
+            raise ValueError(f"{key} {name!r} is none of {', '.join(models)}{otherwise}")
+        return TypeAdapter(models[name]).validate_python(value)
+
+    return BeforeValidator(choose)
 
 
 @dataclass(frozen=True)
@@ -185,7 +209,8 @@ def parse(model: type[M], data: dict[str, Any], *, where: str) -> M:
 
 def _plain(message: str) -> str:
     """A fault in the words of a YAML file, which has lists and no tuples."""
-    return message.replace("should be a valid tuple", "should be a list, in brackets even for one value")
+    plain = message.removeprefix("Value error, ")
+    return plain.replace("should be a valid tuple", "should be a list, in brackets even for one value")
 
 
 def _source_of(key: str, from_file: set[str], set_keys: list[str]) -> str:

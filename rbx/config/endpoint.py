@@ -59,7 +59,7 @@ def environment_key(url: str, variable: str | None) -> str | None:
         return None
     key = os.environ.get(variable, "").strip()
     if not key:
-        raise ConfigError(f"{url}: the environment variable {variable} is not set")
+        raise ConfigError(f"{url}: api_key_env names {variable}, and that environment variable is not set")
     if not (key.isascii() and key.isprintable()):
         raise ConfigError(f"{url}: {variable} holds characters that no header can carry")
     return key

@@ -5,11 +5,20 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
-from rbx.config.base import Name, NonNegativeInt, PositiveFloat, PositiveInt, StrictModel, Text, UnitFloat
+from rbx.config.base import (
+    Name,
+    NonNegativeInt,
+    PositiveFloat,
+    PositiveInt,
+    StrictModel,
+    Text,
+    UnitFloat,
+    chosen_by,
+)
 from rbx.config.endpoint import Api, Attempts, Concurrency, Endpoint
 
 CUT_CHARACTERS = 2048
@@ -67,7 +76,11 @@ class TablePrompts(StrictModel):
     share: PositiveFloat = 1.0
 
 
-PromptSource = Annotated[PublicPrompts | TablePrompts, Field(discriminator="kind")]
+_PROMPTS: dict[str, type[StrictModel]] = {
+    **dict.fromkeys(get_args(PublicKind), PublicPrompts),
+    "table": TablePrompts,
+}
+PromptSource = Annotated[PublicPrompts | TablePrompts, chosen_by("kind", _PROMPTS)]
 
 
 class Prompts(StrictModel):
@@ -167,7 +180,10 @@ class ProviderJudge(StrictModel):
     reply_attempts: Attempts = 2
 
 
-JudgeSpec = EndpointJudge | ProviderJudge
+JudgeSpec = Annotated[
+    EndpointJudge | ProviderJudge,
+    chosen_by("kind", {"endpoint": EndpointJudge, "deepeval": ProviderJudge}, default="endpoint"),
+]
 
 
 class _SignalSpec(StrictModel):
@@ -252,7 +268,20 @@ SignalSpec = Annotated[
     | LengthSignal
     | LengthBucketSignal
     | BySourceSignal,
-    Field(discriminator="kind"),
+    chosen_by(
+        "kind",
+        {
+            "judge": JudgeSignal,
+            "numeric": NumericSignal,
+            "exact": ExactSignal,
+            "token_f1": TokenF1Signal,
+            "similarity": SimilaritySignal,
+            "code": CodeSignal,
+            "length": LengthSignal,
+            "length_bucket": LengthBucketSignal,
+            "by_source": BySourceSignal,
+        },
+    ),
 ]
 
 
@@ -301,7 +330,16 @@ class LabelSource(Judging):
     generation: Generation = Generation()
     pool: Path | None = None
     models: tuple[Candidate, ...] = Field(min_length=1)
-    quality: Name
+    quality: Name = ""  # the first signal
+
+    @model_validator(mode="before")
+    @classmethod
+    def _first_is_quality(cls, data: Any) -> Any:
+        if not isinstance(data, dict) or data.get("quality") is not None:
+            return data
+        listed = data.get("signals") or data.get("judges")
+        first = listed[0] if isinstance(listed, (list, tuple)) and listed else None
+        return data | {"quality": first["name"]} if isinstance(first, dict) and "name" in first else data
 
     @model_validator(mode="after")
     def _whole(self) -> LabelSource:

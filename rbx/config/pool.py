@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from rbx.config.base import (
     Loaded,
@@ -20,6 +20,7 @@ from rbx.config.base import (
     PositiveInt,
     StrictModel,
     Text,
+    chosen_by,
     digest,
     load,
 )
@@ -77,25 +78,10 @@ class StepTimeC(StepTimeModel):
     decode_s_per_seq: NonNegativeFloat
 
 
-_STEP_TIMES: dict[str, type[StepTimeModel]] = {"A": StepTimeA, "B": StepTimeB, "C": StepTimeC}
-
-
-def _by_feature_set(value: Any) -> Any:
-    """The model that ``feature_set`` names, so that a fault is told with the key as it stands in the file.
-
-    A union tried member by member, or a tagged one, would put the member's name into the key.
-    """
-    if isinstance(value, StepTimeModel):
-        return value
-    if not isinstance(value, dict):
-        raise ValueError("must be a mapping: feature_set, its prices and their source")
-    model = _STEP_TIMES.get(str(value.get("feature_set", "A")))
-    if model is None:
-        raise ValueError("feature_set must be A, B or C; without one it is A")
-    return model.model_validate(value)
-
-
-StepTime = Annotated[StepTimeA | StepTimeB | StepTimeC, BeforeValidator(_by_feature_set)]
+StepTime = Annotated[
+    StepTimeA | StepTimeB | StepTimeC,
+    chosen_by("feature_set", {"A": StepTimeA, "B": StepTimeB, "C": StepTimeC}, default="A"),
+]
 
 
 class EngineLimits(StrictModel):

@@ -34,11 +34,18 @@ def build_grid(loaded: Loaded[DatasetSpec], folder: Path, say: Say, *, force: bo
 
 
 def write_harvest(
-    loaded: Loaded[DatasetSpec], harvest: Harvest, folder: Path, say: Say, *, force: bool = False
+    loaded: Loaded[DatasetSpec],
+    harvest: Harvest,
+    folder: Path,
+    say: Say,
+    *,
+    force: bool = False,
+    succeeds: bool = False,
 ) -> Built:
-    """Assemble the grid of a harvest and write it; raises ``DatasetError``."""
+    """Assemble the grid of a harvest and write it as ``write_grid`` does; raises ``DatasetError``."""
     spec = loaded.value
-    quality = spec.source.quality if isinstance(spec.source, LabelSource) else None
+    source = spec.source
+    quality = source.quality if isinstance(source, (LabelSource, RouteBalanceSource)) else None
     say("assembling")
     grid = assemble(harvest, spec.name, quality)
     say("writing")
@@ -51,7 +58,7 @@ def write_harvest(
         sources=loaded.sources,
         provenance=harvest.provenance,
     )
-    return Built(*write_grid(grid, origin, folder, force=force))
+    return Built(*write_grid(grid, origin, folder, force=force, succeeds=succeeds))
 
 
 def _read(spec: DatasetSpec, say: Say) -> Harvest:

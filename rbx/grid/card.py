@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +16,7 @@ from rbx.grid.markdown import bullets, escaped, table
 SHOWN_SOURCES = 20
 SIZES = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (1_000_000, "100K<n<1M"))
 # Told in sections of their own.
-TOLD = ("generation", "judges", "signals")
+TOLD = ("answers", "generation", "judges", "scores", "signals")
 
 
 @dataclass(frozen=True)
@@ -52,8 +51,9 @@ def dataset_card(manifest: Manifest, census: Census, layout: Layout = GRID_LAYOU
         _prompts(manifest, census),
         _models(manifest, census),
         _metrics(manifest, census),
-        _provenance(manifest),
         _limits(manifest, census),
+        _judges(manifest),
+        _provenance(manifest),
         f"## Files\n\n{layout.text}",
     ]
     return "\n".join(section for section in sections if section)
@@ -165,14 +165,14 @@ def _metrics(manifest: Manifest, census: Census) -> str:
         for each in census.metrics
     ]
     headings = ["metric", "labels", "judge failed", "distinct scores", "judge"]
-    return f"## Metrics\n\n{table(headings, rows)}{''.join(_judges(manifest))}"
+    return f"## Metrics\n\n{table(headings, rows)}"
 
 
-def _judges(manifest: Manifest) -> Iterator[str]:
+def _judges(manifest: Manifest) -> str:
     """Settings, criteria and steps of each judge, from ``provenance.judges``."""
-    for name, told in manifest.provenance.get("judges", {}).items():
-        yield f"\nJudge {escaped(name)}:\n\n"
-        yield from bullets(told)
+    judges = manifest.provenance.get("judges", {})
+    told = (f"{escaped(name)}:\n\n{''.join(bullets(each))}" for name, each in judges.items())
+    return "## Judges\n\n" + "\n".join(told) if judges else ""
 
 
 def _provenance(manifest: Manifest) -> str:

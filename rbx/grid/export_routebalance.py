@@ -46,6 +46,7 @@ class RouteBalanceRows:
         ids = tables.prompts["prompt_id"]
         self._models = manifest.models
         self._keys = metric_keys(manifest)
+        self._quality, self._input_tokens = manifest.quality, manifest.input_tokens_origin
         self._prompts = tables.prompts
         self._request_ids = request_ids(tables.prompts)
         self._responses = (tables.responses, rows_by_cell(tables.responses, ids, manifest.models))
@@ -78,11 +79,16 @@ class RouteBalanceRows:
             metric for metric, (rows, _) in self._scores.items() if rows["score"].null_count < len(rows)
         ]
         metrics = "".join(f"        {metric}: {self._keys[metric]}\n" for metric in scored)
+        quality = f"      quality: {self._quality}\n" if self._quality in scored else ""
+        tokens = f"      input_tokens: {json.dumps(self._input_tokens)}\n"
         return (
             "One row per prompt in the schema of RouteBalance's estimator data; `models` is a JSON string.\n"
             "A model without an answer has null for its entry, a score that is missing is null. Reasons\n"
             "and statuses are left out. `rbx build-dataset` reads it with\n\n"
-            "    source:\n      kind: routebalance\n      path: DIR\n      metrics:\n" + metrics
+            "    source:\n      kind: routebalance\n      path: DIR\n      metrics:\n"
+            + metrics
+            + quality
+            + tokens
         )
 
 

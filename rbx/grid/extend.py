@@ -15,11 +15,11 @@ from rbx.grid.schema import LABELS
 from rbx.grid.tables import Tables
 
 
-def with_labels(manifest: Manifest, tables: Tables, further: pa.Table) -> Grid:
+def with_labels(manifest: Manifest, tables: Tables, further: pa.Table, quality: str) -> Grid:
     """Add labels, a table of ``HARVEST_LABELS`` keyed by prompt id; pairs without one are missing.
 
-    What stands for quality stays. Raises ``DatasetError`` for a metric that the grid has already, and
-    for labels of unknown prompts or by two judges.
+    ``quality`` is the metric that stands for quality. Raises ``DatasetError`` for a metric that the grid
+    has already, and for labels of unknown prompts or by two judges.
     """
     new = natural_order(pc.unique(further["metric"]).to_pylist())
     if again := [metric for metric in new if metric in manifest.metrics]:
@@ -43,7 +43,7 @@ def with_labels(manifest: Manifest, tables: Tables, further: pa.Table) -> Grid:
         labels=labels,
         models=manifest.models,
         metrics=tuple(metrics),
-        quality=manifest.quality,
+        quality=quality,
         duplicate_prompts=manifest.counts.duplicate_prompts,
         disagreeing_duplicates=manifest.counts.disagreeing_duplicates,
     )

@@ -19,7 +19,10 @@ from rbx.grid.store import read_tables
 from rbx.grid.tables import Tables, counts_of
 
 SHOWN_MODELS = 8
-TOKENS_REMEDY = "Count them with the model's tokenizer and name the column as source.columns.input_tokens"
+TOKENS_REMEDY = {
+    "table": "Count them with the model's tokenizer and name the column as source.columns.input_tokens",
+    "label": "Give a tokenizer.json as source.prompts.tokenizer",
+}
 
 
 @dataclass(frozen=True)
@@ -64,6 +67,13 @@ def _faults(manifest: Manifest, tables: Tables) -> Iterator[Finding]:
         yield Finding("counts", "manifest.json", None, "counts", 1, what)
     if manifest.counts.labels_present == 0:
         yield Finding("empty", "labels.parquet", None, "score", manifest.counts.labels, "no label is present")
+    elif not pc.any(pc.is_valid(tables.labels.filter(_of(tables, manifest.quality))["score"])).as_py():
+        what = f"no label of {manifest.quality}, which stands for quality, is present; see why below"
+        yield Finding("empty", "labels.parquet", None, "score", tables.prompts.num_rows, what)
+
+
+def _of(tables: Tables, metric: str) -> pa.ChunkedArray:
+    return pc.equal(tables.labels["metric"], metric)
 
 
 def _warnings(manifest: Manifest, tables: Tables, census: Census) -> Iterator[Finding]:
@@ -79,7 +89,8 @@ def _warnings(manifest: Manifest, tables: Tables, census: Census) -> Iterator[Fi
     for sentence in skew_sentences(census):
         yield Finding("skew", "labels.parquet", None, None, 0, sentence)
     if manifest.input_tokens_estimated and not manifest.synthetic:
-        what = f"{manifest.input_tokens_origin}; costs and prompt times rest on it. {TOKENS_REMEDY}"
+        remedy = TOKENS_REMEDY.get(manifest.spec.get("source", {}).get("kind"), "Count them with a tokenizer")
+        what = f"{manifest.input_tokens_origin}; costs and prompt times rest on it. {remedy}"
         yield Finding("estimate", "prompts.parquet", None, "input_tokens", tables.prompts.num_rows, what)
     if disagreeing := manifest.counts.disagreeing_duplicates:
         what = (

@@ -104,7 +104,7 @@ def _judgements(metric: MetricCensus) -> Iterator[str]:
     if metric.values == 1:
         yield f"{metric.metric} takes one value only: it can't tell models apart"
     elif metric.values == 2:
-        yield f"{metric.metric} takes two values only: an answer is right or wrong, never better or worse"
+        yield f"{metric.metric} takes two values only, so ties are common"
     elif 2 < metric.values <= COARSE_VALUES:
         yield f"{metric.metric} is coarse: it takes {metric.values} distinct values, so ties are common"
 

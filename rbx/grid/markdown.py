@@ -25,8 +25,10 @@ def table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def bullets(values: Mapping[str, Any], depth: int = 0) -> Iterator[str]:
-    """Nested lists of what a mapping holds, escaped, a line each."""
+    """Nested lists of what a mapping holds, escaped, a line each; what is None or empty is left out."""
     for key, value in values.items():
+        if value is None or value in ([], {}, (), ""):
+            continue
         name = f"{'  ' * depth}- {escaped(str(key))}:"
         if isinstance(value, Mapping):
             yield f"{name}\n"

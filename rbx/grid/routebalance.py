@@ -53,6 +53,8 @@ def read_routebalance(spec: RouteBalanceSource, say: Say) -> Harvest:
     provenance: dict[str, Any] = {"files": {path.name: sha256_of(path) for path in paths}}
     if spec.hub is not None:
         provenance |= {"hub": spec.hub, "revision": spec.revision, "commit": commit}
+    if spec.input_tokens is not None:
+        provenance["input_tokens"] = spec.input_tokens
     return harvest_rows(rows.prompts, rows.responses, rows.labels, provenance)
 
 

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from rbx.config.base import Loaded, NonNegativeInt, PositiveInt, StrictModel, load
+from rbx.config.base import Loaded, NonNegativeInt, PositiveInt, StrictModel, chosen_by, load
 from rbx.config.labelling import LabelSource
 from rbx.grid.schema import DEFAULT_METRIC
 
@@ -37,6 +37,8 @@ class RouteBalanceSource(StrictModel):
     revision: Text = "main"
     metrics: dict[Name, Text] = Field(default={DEFAULT_METRIC: RECORD_KEY}, min_length=1)
     rename: dict[Text, Text] = Field(default_factory=dict)
+    quality: Name | None = None  # which metric stands for quality; default: the one called so, or the first
+    input_tokens: Text | None = None  # how input_len was counted, where the rows' maker says so
     max_tokens: PositiveInt = 1024  # the authors' generation limit, for finish_reason
 
     @model_validator(mode="after")
@@ -118,7 +120,10 @@ class WideTableSource(StrictModel):
     score_range: ScoreRange = ScoreRange()
 
 
-TableSource = Annotated[LongTableSource | WideTableSource, Field(discriminator="layout")]
+TableSource = Annotated[
+    LongTableSource | WideTableSource,
+    chosen_by("layout", {"long": LongTableSource, "wide": WideTableSource}),
+]
 
 
 class SynthSource(StrictModel):
@@ -132,7 +137,16 @@ class SynthSource(StrictModel):
 
 Source = Annotated[
     ZeroEvalSource | RouteBalanceSource | TableSource | SynthSource | LabelSource,
-    Field(discriminator="kind"),
+    chosen_by(
+        "kind",
+        {
+            "label": LabelSource,
+            "table": TableSource,
+            "routebalance": RouteBalanceSource,
+            "zeroeval": ZeroEvalSource,
+            "synth": SynthSource,
+        },
+    ),
 ]
 
 

@@ -39,12 +39,15 @@ class Origin:
     provenance: dict[str, Any]
 
 
-def write_grid(grid: Grid, origin: Origin, folder: Path, *, force: bool = False) -> tuple[Manifest, bool]:
+def write_grid(
+    grid: Grid, origin: Origin, folder: Path, *, force: bool = False, succeeds: bool = False
+) -> tuple[Manifest, bool]:
     """Write a grid directory; returns its manifest and whether anything had to be written.
 
     The files are written and synced in a directory beside it, which then takes its name; what killed
     builds left there is cleared away first. The same grid is left as it is; another grid is replaced only
-    with ``force``, and what is not a grid never. Raises ``DatasetError``.
+    with ``force``, and what is not a grid never. ``succeeds`` says that a grid of the same name there came of
+    the same work, which is still at hand: it gives way. Raises ``DatasetError``.
     """
     if not folder.name or folder.name == "..":
         raise DatasetError(
@@ -57,7 +60,7 @@ def write_grid(grid: Grid, origin: Origin, folder: Path, *, force: bool = False)
         clear_leftovers(folder)
         staging.mkdir()
         manifest = _write_files(grid, origin, staging)
-        if folder.exists() and not _may_replace(folder, manifest, force=force):
+        if folder.exists() and not _may_replace(folder, manifest, force=force, succeeds=succeeds):
             return manifest, False
         put_in_place(staging, folder)
     except OSError as error:
@@ -95,7 +98,7 @@ def _write_files(grid: Grid, origin: Origin, staging: Path) -> Manifest:
     return manifest
 
 
-def _may_replace(folder: Path, manifest: Manifest, *, force: bool) -> bool:
+def _may_replace(folder: Path, manifest: Manifest, *, force: bool, succeeds: bool) -> bool:
     """False where the very same grid is there already; raises where it must not be replaced."""
     if folder.is_dir() and not any(folder.iterdir()):
         return True
@@ -111,6 +114,8 @@ def _may_replace(folder: Path, manifest: Manifest, *, force: bool) -> bool:
         raise DatasetError(f"{error}; or replace it with --force") from None
     if there.digest == manifest.digest:
         return there != manifest  # the same tables; their description may be new
+    if succeeds and there.name == manifest.name:
+        return True
     raise DatasetError(
         f"{folder}: holds another grid ({there.name}, digest {there.digest[:12]}, this one would be "
         f"{manifest.digest[:12]}); replace it with --force or choose another directory with --out"

@@ -69,7 +69,8 @@ def _fit(seen: TierObservations) -> xgboost.Booster:
     if rows.sum() < 100 or (seen.role == 1).sum() < 20:
         raise BundleError(
             f"tier {seen.tier}: the rate sweep left {int(rows.sum())} requests to train on and "
-            f"{int((seen.role == 1).sum())} to test on; its requests are too long for the sweep"
+            f"{int((seen.role == 1).sum())} to test on, too few: its requests are too long for the sweep, or "
+            "most of its answers too short to have a time per token"
         )
     data = xgboost.DMatrix(
         seen.features[rows].astype(np.float32), seen.tpot_s[rows], feature_names=list(TPOT_FEATURES)

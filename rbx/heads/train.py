@@ -139,6 +139,13 @@ def reduce_to_pool(view: GridView, pool: Pool) -> Task:
         if len(rows) == 0:
             raise DatasetError(f"grid {view.name} has no {split} prompts; rebuild it with both splits")
     columns = [view.models.index(model) for model in pool.models]
+    scored = np.isfinite(view.score[train][:, columns]).sum(axis=0)
+    unscored = [model for model, n in zip(pool.models, scored.tolist(), strict=True) if n == 0]
+    if unscored:
+        raise DatasetError(
+            f"grid {view.name}: no training prompt has a score of {view.metric} for {', '.join(unscored)}; "
+            "`rbx dataset check` tells why, --metric takes another of the grid's metrics"
+        )
     return Task(view, pool.models, view.score[:, columns], view.output_tokens[:, columns], train, test)
 
 

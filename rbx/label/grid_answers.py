@@ -35,13 +35,13 @@ def questions_of(prompts: pa.Table) -> dict[str, Question]:
     return {row[0]: Question(*row) for row in zip(*columns, strict=True)}
 
 
-def answers_of(tables: Tables) -> list[Answer]:
-    """A grid's answers that have a text, in its order; a synthetic grid has none."""
-    questions = questions_of(tables.prompts)
+def answers_of(tables: Tables, limit: int | None = None) -> list[Answer]:
+    """Answers with a text, to a grid's first ``limit`` prompts, in its order; a synthetic one has none."""
+    questions = questions_of(tables.prompts.slice(0, limit))
     fields = ("prompt_id", "model", "response", "output_tokens", "finish_reason", "status")
     rows = zip(*(tables.responses[name].to_pylist() for name in fields), strict=True)
     return [
         Answer(questions[prompt_id], model, response, output_tokens, finish_reason)
         for prompt_id, model, response, output_tokens, finish_reason, status in rows
-        if status == "ok" and response and response.strip()
+        if status == "ok" and response and response.strip() and prompt_id in questions
     ]

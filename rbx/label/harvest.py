@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from rbx.config.labelling import LabelSource
 from rbx.grid.harvest import Harvest, LabelRow, PromptRow, ResponseRow, harvest_rows
@@ -27,12 +28,24 @@ def harvest_labels(
     provenance = {
         "generation": source.generation.model_dump(mode="json"),
         "answers": {model: counts._asdict() for model, counts in answers.counts().items()},
-        "judge_failed": sum(row.status == "judge_failed" for row in scores),
+        "scores": {signal.name: _told(signal.name, scores) for signal in signals},
         "signals": {signal.name: signal.digest for signal in signals},
         "judges": judge_records(source),
     }
     questions = [_prompt(question) for question in collected.questions]
     return harvest_rows(questions, responses, scores, collected.provenance | provenance)
+
+
+def _told(metric: str, rows: Sequence[LabelRow]) -> dict[str, Any]:
+    """How many scores of a metric there are and why others are not, and their mean."""
+    own = [row for row in rows if row.metric == metric]
+    known = [row.score for row in own if row.score is not None]
+    return {
+        "scored": len(known),
+        "missing": sum(row.status == "missing" for row in own),
+        "judge_failed": sum(row.status == "judge_failed" for row in own),
+        "mean": round(sum(known) / len(known), 6) if known else None,
+    }
 
 
 def _prompt(question: Question) -> PromptRow:

@@ -48,6 +48,10 @@ class LabelBook:
         self._offsets[key] = offset
         (self._failed.add if row["status"] == "judge_failed" else self._failed.discard)(key)
 
+    def count(self, metric: str) -> int:
+        """How many scores of a metric there are."""
+        return sum(1 for named, _ in self._offsets if named == metric)
+
     def has(self, key: Key, *, retry_failed: bool = False) -> bool:
         """Whether the answer has its score; with ``retry_failed`` a failed judgement is none."""
         return key in self._offsets and not (retry_failed and key in self._failed)

@@ -35,7 +35,8 @@ class Outage:
         if len(self._held) >= self._limit:
             raise ServerError(
                 f"{self._who}: no answer to {len(self._held)} requests in a row, the last with {why}; the "
-                "rows so far are kept: bring the server back and run the same command again"
+                "rows so far are kept: bring the server back, or mend what it complains of (a name, a key, "
+                "too many requests at once), and run the same command again"
             )
 
     @property

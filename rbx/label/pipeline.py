@@ -24,7 +24,9 @@ from rbx.label.journal import Journal
 from rbx.label.judge.build import build_judge
 from rbx.label.label_book import LabelBook
 from rbx.label.offline_vllm import generate_offline
+from rbx.label.preflight import check_judges, judges_to_come
 from rbx.label.progress import Progress
+from rbx.label.prompts.collect import Collected
 from rbx.label.recipe import digests
 from rbx.label.scoring import Scoring, run_scoring
 from rbx.label.signals.build import build_signals
@@ -42,14 +44,15 @@ class LabelOptions:
     offline_vllm: bool = False
     retry_failed: bool = False
     force: bool = False
+    work: Path | None = None  # where rows are kept; default: beside the grid
 
 
 @dataclass(frozen=True)
 class Outcome:
     """How far a run came: ``built`` is None where it ended before the grid."""
 
-    workspace: Path
-    prompts: int
+    workspace: Workspace
+    collected: Collected
     built: Built | None = None
     interrupted: bool = False
 
@@ -67,12 +70,15 @@ def label_grid(
     signals = (
         build_signals(source, source.generation.max_tokens, build_judge) if options.until == "grid" else []
     )
-    workspace = Workspace(folder)
+    workspace = Workspace(folder, options.work)
+    taken_up = workspace.answers.is_file()
     with Journal(workspace.answers) as answers, Journal(workspace.labels) as labels:
         collected = workspace.collected(source.prompts, progress)
-        outcome = Outcome(workspace.folder, len(collected.questions))
+        outcome = Outcome(workspace, collected)
         if options.until == "prompts":
             return outcome
+        scores = LabelBook(labels, {signal.name: signal.digest for signal in signals})
+        asyncio.run(check_judges(judges_to_come(source, scores)))
         if not _ask(source, collected.questions, answers, options, progress):
             return replace(outcome, interrupted=True)
         if options.until == "answers":
@@ -81,13 +87,11 @@ def label_grid(
         named = digests(source, offline=options.offline_vllm)
         by_id = {question.prompt_id: question for question in collected.questions}
         with AnswerBook(answers, named, by_id) as book:
-            scores = LabelBook(labels, {signal.name: signal.digest for signal in signals})
             if not run_scoring(Scoring(book, scores, options.retry_failed), signals, progress):
                 return replace(outcome, interrupted=True)
             harvest = harvest_labels(source, collected, book, scores, signals)
-        return replace(
-            outcome, built=write_harvest(loaded, harvest, folder, progress.say, force=options.force)
-        )
+        built = write_harvest(loaded, harvest, folder, progress.say, force=options.force, succeeds=taken_up)
+        return replace(outcome, built=built)
 
 
 def chosen_source(spec: DatasetSpec, judges: Sequence[str]) -> LabelSource:

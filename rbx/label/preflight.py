@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from contextlib import AsyncExitStack
 from typing import NamedTuple
 
 from rbx.config.endpoint import Api
-from rbx.config.labelling import Candidate
+from rbx.config.labelling import Candidate, EndpointJudge, JudgeSignal, Judging
 from rbx.errors import ConfigError, RbxError, ServerError
 from rbx.label.completion import CompletionClient, CompletionError
+from rbx.label.label_book import LabelBook
 from rbx.label.recipe import served_name
 from rbx.label.tokenizer import TokenCounter
 
@@ -45,24 +47,65 @@ def prepare_lines(candidates: Sequence[tuple[int, Candidate]], api: Api) -> list
     return lines
 
 
+def judges_to_come(judging: Judging, book: LabelBook) -> list[EndpointJudge]:
+    """Judges behind endpoints that have not judged anything yet."""
+    names = {
+        signal.judge
+        for signal in judging.signals
+        if isinstance(signal, JudgeSignal) and not book.count(signal.name)
+    }
+    return [each for each in judging.judges if isinstance(each, EndpointJudge) and each.name in names]
+
+
+async def check_judges(judges: Sequence[EndpointJudge]) -> None:
+    """See that every judge is served, before models are asked for hours; raises ``ServerError``."""
+    async with AsyncExitStack() as clients:
+        opened = [await clients.enter_async_context(CompletionClient(each.endpoint)) for each in judges]
+        await _refuse_unserved(
+            _Wanted(f"judge {each.name}", each.endpoint.served_name or each.model, "its endpoint", client)
+            for each, client in zip(judges, opened, strict=True)
+        )
+
+
 async def check_served(lines: Sequence[Line]) -> None:
     """See that every endpoint answers and serves its model; raises ``ServerError`` with all faults."""
-    found = await asyncio.gather(*(_fault(line) for line in lines))
+    await _refuse_unserved(
+        _Wanted(
+            line.candidate.name,
+            served_name(line.candidate),
+            f"source.models.{line.number}.endpoint",
+            line.client,
+        )
+        for line in lines
+    )
+
+
+class _Wanted(NamedTuple):
+    who: str
+    name: str
+    key: str
+    client: CompletionClient
+
+
+async def _refuse_unserved(wanted: Iterable[_Wanted]) -> None:
+    found = await asyncio.gather(*(_fault(each) for each in wanted))
     if faults := [fault for fault in found if fault]:
         raise ServerError("\n".join(faults))
 
 
-async def _fault(line: Line) -> str | None:
-    url, wanted = line.client.endpoint.url, served_name(line.candidate)
-    key = f"source.models.{line.number}.endpoint"
+async def _fault(wanted: _Wanted) -> str | None:
+    url = wanted.client.endpoint.url
     try:
-        names = await line.client.served_models()
+        names = await wanted.client.served_models()
     except CompletionError as error:
-        return f"{key}.url: {line.candidate.name} at {url}: {error}; start its server, or mend the address"
-    if wanted in names:
+        hint = "" if url.endswith("/v1") else "; the API's base mostly ends in /v1"
+        remedy = f"start its server, or mend the address{hint}"
+        return f"{wanted.key}.url: {wanted.who} at {url}: {error}; {remedy}"
+    if wanted.name in names:
         return None
     listed = ", ".join(repr(name) for name in names[:LISTED_NAMES]) or "nothing"
     more = f" and {len(names) - LISTED_NAMES} more" if len(names) > LISTED_NAMES else ""
     return (
-        f"{key}.served_name: {wanted!r} is not served at {url}, which serves {listed}{more}; name one of them"
+        f"{wanted.key}.served_name: {wanted.who}: {wanted.name!r} is not served at {url}, which serves "
+        f"{listed}{more}; name one of them"
     )

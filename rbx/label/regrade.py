@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from rbx.errors import DatasetError
+from rbx.errors import DatasetError, UsageError
 from rbx.grid.build import Built
 from rbx.grid.extend import with_labels
 from rbx.grid.harvest import label_table
+from rbx.grid.manifest import Manifest, quality_metric
 from rbx.grid.store import Origin, read_tables, write_grid
 from rbx.label.answer import Answers, Signal, Verdict
 from rbx.label.grid_answers import answers_of, given_answers
@@ -25,7 +26,8 @@ from rbx.label.workspace import Workspace
 class Regrade:
     """What to do with a grid: read it, score it, and write the one with more metrics to ``out``.
 
-    ``judges`` are the records of the judges that score, for the card.
+    ``judges`` are the records of the judges that score, for the card; ``limit`` keeps to the first prompts;
+    ``quality`` names the metric that stands for quality from now on.
     """
 
     grid: Path
@@ -33,6 +35,8 @@ class Regrade:
     retry_failed: bool = False
     force: bool = False
     judges: Mapping[str, Any] = field(default_factory=dict)
+    limit: int | None = None
+    quality: str | None = None
 
 
 def regrade_grid(task: Regrade, signals: Sequence[Signal], progress: Progress) -> Built | None:
@@ -45,10 +49,12 @@ def regrade_grid(task: Regrade, signals: Sequence[Signal], progress: Progress) -
     manifest, tables = read_tables(task.grid)
     if again := [signal.name for signal in signals if signal.name in manifest.metrics]:
         raise DatasetError(f"{task.grid}: has a metric {again[0]!r} already; give the signal another name")
-    answers = given_answers(answers_of(tables))
+    quality = _quality(task, manifest, signals)
+    answers = given_answers(answers_of(tables, task.limit))
     if not answers.stubs:
         raise DatasetError(f"{task.grid}: holds no answers' texts to score")
     journal = Workspace(task.out).labels
+    taken_up = journal.is_file()
     verdicts = score_given(journal, answers, signals, progress, task.retry_failed)
     if verdicts is None:
         return None
@@ -67,8 +73,18 @@ def regrade_grid(task: Regrade, signals: Sequence[Signal], progress: Progress) -
             "signals": manifest.provenance.get("signals", {}) | {each.name: each.digest for each in signals},
         },
     )
-    grid = with_labels(manifest, tables, label_table(rows))
-    return Built(*write_grid(grid, origin, task.out, force=task.force))
+    grid = with_labels(manifest, tables, label_table(rows), quality)
+    return Built(*write_grid(grid, origin, task.out, force=task.force, succeeds=taken_up))
+
+
+def _quality(task: Regrade, manifest: Manifest, signals: Sequence[Signal]) -> str:
+    if task.quality is None:
+        return manifest.quality
+    metrics = [*manifest.metrics, *(signal.name for signal in signals)]
+    try:
+        return quality_metric(metrics, task.quality)
+    except ValueError as error:
+        raise UsageError(f"--quality: {error}") from None
 
 
 def score_given(

@@ -13,6 +13,7 @@ from rbx.config.base import digest
 from rbx.config.labelling import Prompts
 from rbx.durable import write_table
 from rbx.errors import DatasetError
+from rbx.grid.files import sha256_of
 from rbx.label.answer import Question
 from rbx.label.progress import Progress
 from rbx.label.prompts.collect import Collected, collect
@@ -35,9 +36,9 @@ NOTES = b"rbx"
 class Workspace:
     """``NAME.work`` beside the grid ``NAME``; deleting it starts the build anew."""
 
-    def __init__(self, grid: Path) -> None:
-        """The workspace of a grid directory, whether it exists or not."""
-        self.folder = grid.with_name(f"{grid.name}.work")
+    def __init__(self, grid: Path, folder: Path | None = None) -> None:
+        """The workspace of a grid directory, or in ``folder``, whether it exists or not."""
+        self.folder = folder or grid.with_name(f"{grid.name}.work")
         self.prompts = self.folder / "prompts.parquet"
         self.answers = self.folder / "answers.jsonl"
         self.labels = self.folder / "labels.jsonl"
@@ -52,6 +53,8 @@ class Workspace:
             table, notes = self._read()
             if notes["spec"] == identity:
                 progress.say(f"{table.num_rows:,} prompts as collected before")
+                for path in _changed(spec, notes["provenance"]):
+                    progress.say(f"{path} has changed since; delete {self.prompts} to collect anew")
                 rows = zip(*(table[name].to_pylist() for name in SCHEMA.names), strict=True)
                 return Collected(tuple(Question(*row) for row in rows), notes["provenance"])
         found = collect(spec, progress.say)
@@ -75,3 +78,15 @@ class Workspace:
         table = pa.Table.from_arrays(arrays, schema=SCHEMA.with_metadata({NOTES: notes}))
         self.folder.mkdir(parents=True, exist_ok=True)
         write_table(table, self.prompts)
+
+
+def _changed(spec: Prompts, provenance: dict[str, Any]) -> list[Path]:
+    """Local files that are no longer those that were read."""
+    changed = []
+    for source in spec.sources:
+        read = provenance["prompts"][source.name or source.kind]["files"]
+        if source.path is not None and source.path.is_file():
+            known = read.get(source.path.name)
+            if known is not None and sha256_of(source.path) != known:
+                changed.append(source.path)
+    return changed

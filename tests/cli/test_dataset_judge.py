@@ -75,7 +75,7 @@ def test_a_grid_gets_a_second_judge_beside_the_first(
     assert found["pearson"]["value"] == pytest.approx(1.0)
     assert found["best_agrees"] is True
     assert found["n"] == sum(row["score"] is not None for row in first.values())
-    assert run(["dataset", "agree", "datasets/both", "judged", "judged"]) == 0
+    assert run(["dataset", "agree", "datasets/both", "judged", "quality"]) == 2
 
 
 def test_a_metric_that_is_there_and_a_grid_without_texts_are_refused(

@@ -65,7 +65,7 @@ def test_sources_models_and_judges_are_told(card: str) -> None:
     assert "- max\\_tokens: 64\n" in card
     assert "- frequency\\_penalty: 1.2\n" in card
     assert f"| grade | 76 | 1 | 11 | `{JUDGE[:12]}` |" in card
-    assert "Judge llama:\n" in card
+    assert "## Judges\n\nllama:\n" in card
     assert "- model: meta/Llama\n" in card
     assert "- steps\\_version: 3\n" in card
     assert r"    - criteria: Rate the answer. Use \*all\* of \[0, 10\]." in card

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pyarrow.parquet as pq
 import pytest
@@ -65,7 +65,7 @@ def test_one_key_switches_the_signal_that_is_routed_by(tmp_path: Path) -> None:
     with job(tmp_path) as sums:
         build(sums)
         asked, judged = sums.asked, len(sums.judge.seen)
-        outcome = build(sums, "source.quality=numeric", out="grid", force=True)
+        outcome = build(sums, "source.quality=numeric", out="grid")
         assert (sums.asked, len(sums.judge.seen)) == (asked, judged)
     assert outcome.built is not None
     view = open_view(tmp_path / "grid")
@@ -103,7 +103,7 @@ def test_other_generation_settings_are_asked_again(tmp_path: Path) -> None:
     with job(tmp_path) as sums:
         build(sums)
         asked = sums.asked
-        build(sums, "source.generation.max_tokens=64", force=True)
+        build(sums, "source.generation.max_tokens=64")
         assert sums.asked == 2 * asked
         assert {body["max_tokens"] for _, body in sums.models[0].seen} == {1024, 64}
 
@@ -145,7 +145,7 @@ def test_failed_answers_are_asked_again_only_on_demand(tmp_path: Path) -> None:
         asked = sums.asked
         build(sums)
         assert sums.asked == asked
-        build(sums, retry_failed=True, force=True)
+        build(sums, retry_failed=True)
         assert sums.asked == asked + len(failed)
     assert not [row for row in rows(tmp_path / "grid", "responses") if row["status"] == "error"]
 
@@ -180,3 +180,52 @@ def test_nothing_of_a_key_lands_on_disk(tmp_path: Path, monkeypatch: pytest.Monk
     assert any(path.suffix == ".jsonl" for path in written)
     assert not [path for path in written if b"sk-very-secret" in path.read_bytes()]
     assert any(row["error"] and "***" in row["error"] for row in rows(tmp_path / "grid", "responses"))
+
+
+def test_another_directory_can_share_the_work(tmp_path: Path) -> None:
+    with job(tmp_path) as sums:
+        build(sums)
+        asked, judged = sums.asked, len(sums.judge.seen)
+        outcome = build(sums, "source.quality=numeric", out="other", work=tmp_path / "grid.work")
+        assert (sums.asked, len(sums.judge.seen)) == (asked, judged)
+    assert outcome.built is not None
+    assert outcome.built.manifest.quality == "numeric"
+
+
+def test_a_judge_that_is_not_there_is_told_before_any_model_is_asked(tmp_path: Path) -> None:
+    with job(tmp_path) as sums:
+        with pytest.raises(ServerError, match=r"judge strict: 'nobody' is not served"):
+            build(sums, "source.judges.0.endpoint.served_name=nobody")
+        assert sums.asked == 0
+        build(sums)
+    # All is there, so that nobody needs to be up.
+    assert build(sums).built is not None
+
+
+def test_a_grid_of_the_same_name_gives_way_only_to_the_work_it_came_of(tmp_path: Path) -> None:
+    with job(tmp_path) as sums:
+        build(sums)
+        (tmp_path / "grid.work").rename(tmp_path / "elsewhere")
+        with pytest.raises(RbxError, match="holds another grid"):
+            build(sums, "source.generation.max_tokens=64", "source.prompts.total=20")
+
+
+def test_without_quality_the_first_signal_is_it(tmp_path: Path) -> None:
+    with job(tmp_path) as sums:
+        build(sums, "source.quality=null")
+    assert open_view(tmp_path / "grid").metric == "judged"
+
+
+def test_a_file_that_has_changed_since_is_told(tmp_path: Path) -> None:
+    class Told(Silent):
+        said: ClassVar[list[str]] = []
+
+        def say(self, text: str) -> None:
+            self.said.append(text)
+
+    with job(tmp_path) as sums:
+        build(sums)
+        with (tmp_path / "sums.jsonl").open("a") as file:
+            file.write('{"question": "How much is 7 plus 900?", "sum": "907", "kind": "odd"}\n')
+        label_grid(load_spec(sums.spec), tmp_path / "grid", LabelOptions(), Told())
+    assert [text for text in Told.said if "sums.jsonl has changed since; delete" in text]
