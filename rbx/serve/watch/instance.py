@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from rbx.config.gateway import Watch
 from rbx.engine.instance_profile import InstanceProfile
+from rbx.errors import EngineError
 from rbx.serve.state.exact import ExactState
 from rbx.serve.state.gauges import MOST_REQUESTS, EngineGauges, parse_gauges
 from rbx.serve.state.ladder import LEDGER, BestState, Rung, StateLadder
@@ -18,6 +19,7 @@ from rbx.serve.watch.lifetime import Lifetime
 SHADOW = "shadow"
 EXACT_AGE_S = 1.0  # an engine that works publishes at every step; an older state knows less than the shadow
 SAME_MOMENT_S = 1e-3
+STILL_S = 0.25  # a token seen so long after a page was not yet counted on it
 
 
 @dataclass
@@ -47,7 +49,7 @@ class InstanceWatch:
         self._since_s = now_s
         self._dispatched = 0
         self._life: Lifetime | None = None
-        self._gauged_s = self._token_s = self._answered_s = self._refused_s = -math.inf
+        self._paged_s = self._gauged_s = self._token_s = self._answered_s = self._refused_s = -math.inf
         self._gauges_count = False
         self._fallbacks: Counter[str] = Counter()
         self.restarts = 0
@@ -102,11 +104,14 @@ class InstanceWatch:
     def page(self, text: str, asked_s: float, now_s: float) -> None:
         """Take in a page of ``/metrics`` that was asked for at ``asked_s``.
 
-        Several engines behind one address count as one. Raises ``EngineError`` as ``parse_gauges`` does,
-        which changes nothing.
+        Several engines behind one address count as one. Raises ``EngineError`` as ``parse_gauges`` does, and
+        for a page that stands still; neither changes anything.
         """
         engines = parse_gauges(text, now_s)
         life = Lifetime.of(text)
+        if life.stands_still(self._life) and self._token_s > self._paged_s + STILL_S:
+            raise EngineError("/metrics counts nothing more, although answers go on; its page is an old one")
+        self._paged_s = now_s
         if self._life is not None and self._life.ended_before(life):
             self._restarted(now_s)
         self._life = life if self._life is None else self._life.followed_by(life)

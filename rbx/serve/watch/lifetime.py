@@ -45,6 +45,10 @@ class Lifetime:
                 counted[match[1]] = counted.get(match[1], 0.0) + value
         return cls(started_s, counted)
 
+    def stands_still(self, older: Lifetime | None) -> bool:
+        """Whether it has counted nothing since ``older``."""
+        return older is not None and bool(self.counted) and self.counted == older.counted
+
     def ended_before(self, newer: Lifetime) -> bool:
         """Whether ``newer`` is of another process, started since."""
         started_s = math.inf if self.started_s is None else self.started_s
