@@ -1,0 +1,116 @@
+"""Another configuration while requests are served: whole or not at all, each request under one version."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.serve.gateway.serving import CHAT, SHORTEST, serving
+
+
+def always(model: str) -> dict[str, Any]:
+    return {"policy": {"kind": "always", "model": model}}
+
+
+def test_a_hundred_swaps_under_load_and_each_answer_under_one_version() -> None:
+    with serving(tokens=3, pace_s=0.002) as place:
+        stop = threading.Event()
+        seen: list[tuple[str, str, int]] = []
+
+        def press() -> None:
+            with httpx.Client(base_url=place.url, timeout=30, trust_env=False) as client:
+                while not stop.is_set():
+                    answer = client.post("/v1/chat/completions", json={**CHAT, "stream": True})
+                    told = answer.headers
+                    seen.append((told["x-rbx-config-version"], told["x-rbx-model"], answer.status_code))
+
+        threads = [threading.Thread(target=press) for _ in range(6)]
+        for thread in threads:
+            thread.start()
+        rule = {}
+        for k in range(100):
+            model = ("large", "tiny")[k % 2]
+            answer = place.client.put("/v1/config", json=always(model))
+            assert answer.status_code == 200, answer.text
+            assert answer.json()["version"] == k + 2
+            rule[answer.json()["label"]] = model
+        stop.set()
+        for thread in threads:
+            thread.join()
+        assert {status for _, _, status in seen} == {200}
+        assert len(seen) > 50
+        under = [(version, model) for version, model, _ in seen if version in rule]
+        assert len({version for version, _ in under}) > 10
+        assert all(model == rule[version] for version, model in under)
+        place.settled()
+
+
+@pytest.mark.parametrize(
+    ("changes", "key"),
+    [
+        ({"policy": {"kind": "always", "model": "none"}}, None),
+        ({"policy": {"kind": "unheard of"}}, "policy"),
+        ({"policy": {"kind": "passthrough", "dispatch": ["random", "round-robin"]}}, None),
+        ({"policy": {"kind": "routebalance", "weights": [[1, 1, 1]]}}, "policy.routebalance.weights"),
+        ({"policy": {"kind": "routebalance", "weights": [[1.0, 0.0, 0.0]]}}, None),  # no bundle
+        ({**SHORTEST, "deadline": {}}, "deadline"),
+        ({**SHORTEST, "deadlines": {"first_token_s": -1.0}}, "deadlines.first_token_s"),
+        ({**SHORTEST, "deadlines": {"first_token_s": 1e999}}, None),
+        ({**SHORTEST, "retries": {"attempts": 0}, "watch": {"period_s": 0.0}}, "retries.attempts"),
+        ({}, "policy"),
+    ],
+)
+def test_a_faulty_configuration_changes_nothing(changes: dict[str, Any], key: str | None) -> None:
+    with serving() as place:
+        before = place.client.get("/v1/config").json()
+        content = (
+            httpx.Request("PUT", place.url, json=changes).content if "1e999" not in str(changes) else b""
+        )
+        answer = place.client.put("/v1/config", content=content)
+        assert answer.status_code == 400, answer.text
+        error = answer.json()["error"]
+        if key is not None:
+            assert error["param"] == key
+        assert place.client.get("/v1/config").json() == before
+        assert place.chat().headers["x-rbx-config-version"] == before["label"]
+
+
+def test_all_faults_are_told_at_once() -> None:
+    with serving() as place:
+        faulty = {**SHORTEST, "retries": {"attempts": 0}, "watch": {"period_s": 0.0}, "what": 1}
+        message = place.client.put("/v1/config", json=faulty).json()["error"]["message"]
+        assert "3 fault(s)" in message
+        for key in ("retries.attempts", "watch.period_s", "what"):
+            assert key in message
+
+
+def test_an_outdated_writer_is_told_so() -> None:
+    with serving() as place:
+        first = place.client.get("/v1/config")
+        tag = first.headers["etag"]
+        assert (
+            place.client.put("/v1/config", json=always("tiny"), headers={"if-match": tag}).status_code == 200
+        )
+        late = place.client.put("/v1/config", json=always("large"), headers={"if-match": tag})
+        assert late.status_code == 412
+        assert place.client.get("/v1/config").json()["policy"] == "always:tiny/shortest-queue"
+
+
+def test_the_configuration_is_guarded() -> None:
+    with serving(config_token="s3cret") as place:
+        assert place.client.get("/v1/config").status_code == 401
+        for given in ("Bearer wrong", "s3cret", "Bearer s3cret ", "Bearer \xe9"):
+            headers = {"authorization": given.encode("latin-1")}
+            answer = place.client.put("/v1/config", json=always("tiny"), headers=headers)
+            if given.strip() != "Bearer s3cret":
+                assert answer.status_code == 401
+        good = {"authorization": "Bearer s3cret"}
+        assert place.client.get("/v1/config", headers=good).status_code == 200
+    with serving() as place:
+        assert place.client.get("/v1/config").status_code == 200
+        for name in ("x-forwarded-for", "origin"):
+            answer = place.client.put("/v1/config", json=always("tiny"), headers={name: "10.0.0.1"})
+            assert answer.status_code == 403
