@@ -47,22 +47,11 @@ class SseReader:
         """Events that ``data`` completes; raises ``SseError`` where one is longer than the bound."""
         if b"\r" in data:
             self._has_cr = True
-        events: list[SseEvent] = []
-        buffer: bytes | bytearray = data
-        scanned = 0
-        if self._pending:
-            scanned = max(0, len(self._pending) - 2)  # a blank line may be split
-            self._pending += data
-            buffer = self._pending
-        start = 0
-        while (end := self._end(buffer, max(start, scanned))) > 0:
-            events.append(self._event(bytes(buffer[start:end])))
-            start = end
-        if buffer is data:
-            if start < len(data):
-                self._pending += data[start:]
-        else:
-            del self._pending[:start]
+        if not self._pending and (one := self._one_line(data)) is not None:
+            self._begun = True
+            return [one]  # as nearly every read of an answer
+        cut = self._cut_anywhere if self._has_cr else self._cut_at_line_feeds
+        events = [self._event(raw) for raw in cut(data)]
         if len(self._pending) > self._max_event_bytes:
             raise SseError(f"an event is longer than {self._max_event_bytes} bytes")
         return events
@@ -73,34 +62,49 @@ class SseReader:
         self._pending.clear()
         return [self._event(rest)] if rest else []
 
-    def _end(self, buffer: bytes | bytearray, start: int) -> int:
-        """Where the first event from ``start`` on ends; -1 where that is not known yet."""
-        found = buffer.find(b"\n\n", start)
-        if not self._has_cr:
-            return found + 2 if found >= 0 else -1
-        # The first of LF LF, LF CR and CR CR: every two line ends in a row hold one of these.
-        for pair in (b"\n\r", b"\r\r"):
-            earlier = buffer.find(pair, start, found + 1 if found >= 0 else len(buffer))
-            found = earlier if earlier >= 0 else found
-        after = found + 2
-        if found < 0 or buffer[after - 1] == _LF:
-            return after if found >= 0 else -1
-        if after == len(buffer):
-            return -1
-        return after + 1 if buffer[after] == _LF else after
+    def _cut_at_line_feeds(self, data: bytes) -> list[bytes]:
+        """Whole events of a stream that never had a CR."""
+        pending = self._pending
+        if pending:
+            # Joined only once there is an end: a long event that comes in many parts is copied once.
+            if b"\n\n" not in data and not (pending[-1] == _LF and data.startswith(b"\n")):
+                pending += data
+                return []
+            data = bytes(pending) + data
+            pending.clear()
+        parts = data.split(b"\n\n")
+        pending += parts.pop()
+        return [part + b"\n\n" for part in parts]
+
+    def _cut_anywhere(self, data: bytes) -> list[bytes]:
+        """Whole events, whatever ends their lines."""
+        pending = self._pending
+        scanned = max(0, len(pending) - 2)  # a blank line may be split
+        pending += data
+        start = 0
+        events: list[bytes] = []
+        while (end := _event_end(pending, max(start, scanned))) > 0:
+            events.append(bytes(pending[start:end]))
+            start = end
+        del pending[:start]
+        return events
 
     def _event(self, raw: bytes) -> SseEvent:
         begun, self._begun = self._begun, True
-        if raw.startswith(b"data: "):  # one data line and nothing else: nearly all events of an answer
-            if not self._has_cr:
-                if raw.find(b"\n") == len(raw) - 2:
-                    return SseEvent(raw, raw[6:-2])
-            elif (
-                raw.endswith(b"\r\n\r\n")
-                and len(raw) - raw.find(b"\r") == 4 == len(raw) - raw.find(b"\n") + 1
-            ):
-                return SseEvent(raw, raw[6:-4])
+        if (one := self._one_line(raw)) is not None:
+            return one
         return _parsed(raw, raw if begun else raw.removeprefix(_BYTE_ORDER_MARK))
+
+    def _one_line(self, raw: bytes) -> SseEvent | None:
+        """The event that ``raw`` is if it is one data line and a blank one."""
+        size = len(raw)
+        if self._has_cr:
+            whole = raw.find(b"\r") == size - 4 and raw.find(b"\n") == size - 3 and raw.endswith(b"\r\n\r\n")
+        else:
+            whole = raw.find(b"\n") == size - 2 and raw.endswith(b"\n\n")
+        if not (whole and raw.startswith(b"data: ")):
+            return None
+        return SseEvent(raw, raw[6 : -4 if self._has_cr else -2])
 
 
 def _parsed(raw: bytes, text: bytes) -> SseEvent:
@@ -113,3 +117,18 @@ def _parsed(raw: bytes, text: bytes) -> SseEvent:
         elif field == b"event":
             name = value.removeprefix(b" ")
     return SseEvent(raw, b"\n".join(lines) if lines else None, name)
+
+
+def _event_end(buffer: bytearray, start: int) -> int:
+    """Where the first event from ``start`` on ends; -1 where that is not known yet."""
+    # The first of LF LF, LF CR and CR CR: every two line ends in a row hold one of these.
+    found = -1
+    for pair in (b"\n\n", b"\n\r", b"\r\r"):
+        earlier = buffer.find(pair, start, found + 1 if found >= 0 else len(buffer))
+        found = earlier if earlier >= 0 else found
+    after = found + 2
+    if found < 0 or buffer[after - 1] == _LF:
+        return after if found >= 0 else -1
+    if after == len(buffer):
+        return -1
+    return after + 1 if buffer[after] == _LF else after

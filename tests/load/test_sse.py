@@ -20,9 +20,12 @@ LINES = st.sampled_from(
 ENDS = st.sampled_from([b"\n", b"\n", b"\r\n", b"\r"])
 BLANKS = st.sampled_from([b"\n\n", b"\r\n\r\n", b"\r\r", b"\n\r", b"\r\n\n", b"\n\r\n", b"\r\n\r"])
 PARTS = st.one_of(st.tuples(LINES, ENDS).map(b"".join), st.tuples(LINES, BLANKS).map(b"".join))
-STREAMS = st.tuples(
+MIXED = st.tuples(
     st.sampled_from([b"", b"\xef\xbb\xbf"]), st.lists(PARTS, max_size=12).map(b"".join), LINES
-).map(b"".join) | st.binary(max_size=40)
+).map(b"".join)
+LINE_FEEDS = MIXED.map(lambda stream: stream.replace(b"\r", b"\n"))
+RETURNS_TOO = MIXED.map(lambda stream: stream.replace(b"\r\n", b"\n").replace(b"\n", b"\r\n"))
+STREAMS = MIXED | LINE_FEEDS | RETURNS_TOO | st.binary(max_size=40)
 
 
 def read(pieces: list[bytes]) -> list[SseEvent]:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import json
 import sys
 import time
 from collections.abc import Mapping
 from typing import Any, NoReturn
+from weakref import WeakSet
 
 import aiohttp
 import orjson
@@ -30,6 +32,7 @@ else:
 
 MAX_PLAIN_BYTES = 64 << 20
 MAX_REFUSAL_BYTES = 1 << 20
+LARGE_BODY_BYTES = 1 << 20
 READ_BUFFER_BYTES = 1 << 18
 # Uvicorn, and so vLLM, closes a connection that was idle for 5 s; a request sent just then would be lost.
 KEEP_ALIVE_S = 4.0
@@ -52,10 +55,14 @@ class HttpInstance:
         self._session: aiohttp.ClientSession | None = None
         self._proxy = environment_proxy(endpoint.url)
         self._timeout = aiohttp.ClientTimeout(total=None)
+        self._under_way: WeakSet[StreamExchange] = WeakSet()
 
-    async def send(self, path: str, body: Mapping[str, Any], deadlines: Deadlines) -> Exchange:
+    async def send(
+        self, path: str, body: Mapping[str, Any], deadlines: Deadlines, request_id: str | None = None
+    ) -> Exchange:
         """Send ``body``, under this instance's name for the model, to ``path`` below the API's base.
 
+        ``request_id`` goes along as ``X-Request-Id``: a published state names the request by it.
         Returns once a first token is there, or the stream's end, or all of a plain answer; both must come
         within ``first_token_s``. Raises ``UpstreamFault``. Cancelling the task that awaits it cancels the
         request at the server.
@@ -65,7 +72,7 @@ class HttpInstance:
         data = self._encoded(body)
         try:
             async with timeout(within_s):
-                response = await self._request(path, data, deadlines.connect_s)
+                response = await self._request(path, data, deadlines.connect_s, request_id)
                 try:
                     return await self._begun(response, body, deadlines, total_at_s)
                 except BaseException:
@@ -75,7 +82,9 @@ class HttpInstance:
             raise UpstreamFault("first_token_timeout", f"no token within {within_s:g} s", True) from None
 
     async def close(self) -> None:
-        """Close all connections; a later request opens them again."""
+        """Close all connections and end the answers under way; a later request opens them again."""
+        for exchange in list(self._under_way):
+            exchange.give_up(UpstreamFault("cut", "the instance's client was closed", True, counts=False))
         session, self._session = self._session, None
         if session is not None:
             await session.close()
@@ -109,13 +118,21 @@ class HttpInstance:
             )
         return self._session
 
-    async def _request(self, path: str, data: bytes, connect_s: float) -> aiohttp.ClientResponse:
+    async def _request(
+        self, path: str, data: bytes, connect_s: float, request_id: str | None
+    ) -> aiohttp.ClientResponse:
         if self._timeout.connect != connect_s:
             # Long times are rounded up to whole seconds unless the threshold lies above them.
             self._timeout = aiohttp.ClientTimeout(total=None, connect=connect_s, ceil_threshold=1e9)
+        # Bytes are written in one go; aiohttp warns of that above this size.
+        payload = data if len(data) <= LARGE_BODY_BYTES else io.BytesIO(data)
         try:
             return await self._opened().post(
-                self._url + path, data=data, timeout=self._timeout, proxy=self._proxy, allow_redirects=False
+                self._url + path,
+                data=payload,
+                timeout=self._timeout,
+                proxy=self._proxy,
+                allow_redirects=False,
             )
         except aiohttp.ConnectionTimeoutError:
             raise UpstreamFault("connect_timeout", f"no connection within {connect_s:g} s", True) from None
@@ -138,6 +155,7 @@ class HttpInstance:
         if body.get("stream") is True and response.content_type != "application/json":
             headers = _passed(response, "text/event-stream; charset=utf-8")
             exchange = StreamExchange(response, headers, deadlines, total_at_s, _choices(body))
+            self._under_way.add(exchange)
             await exchange.begin()
             return exchange
         try:

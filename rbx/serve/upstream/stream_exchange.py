@@ -48,6 +48,7 @@ class StreamExchange:
         self._begun = False
         self._whole = False  # all of the answer is there, whatever comes after it
         self._over = False  # nothing more will be read
+        self._closed = False  # by the one who reads it
         self._finished: set[int] = set()
         self._fault: UpstreamFault | None = None
         self._read_at_s = self._silent_since_s = time.monotonic()
@@ -85,11 +86,19 @@ class StreamExchange:
 
     async def close(self) -> None:
         """End it; closes the connection unless the answer is whole, which tells the server to stop."""
+        if self._closed:
+            return
+        self._closed = True
         self._end()
         if self._whole:
             self._reuse()
         else:
-            self._response.close()
+            self._hang_up("closed")
+
+    def give_up(self, fault: UpstreamFault) -> None:
+        """End it with ``fault``, which its reader meets at once if it waits, else at its next read."""
+        self._fault = fault
+        self._hang_up(fault.detail)
 
     async def _read(self) -> list[Piece]:
         """Pieces of what the server sends next; the last ones where ``_over`` is set."""
@@ -105,6 +114,8 @@ class StreamExchange:
         finally:
             self._waits = False
             self._read_at_s = time.monotonic()
+        if self._closed:
+            return []
         if lost or self._fault is not None:
             self._lost(lost)
             return []
@@ -206,16 +217,15 @@ class StreamExchange:
         between_s = self._deadlines.between_tokens_s
         silent_s = (now_s if self._waits else self._read_at_s) - self._silent_since_s
         if silent_s >= between_s:
-            self._give_up(UpstreamFault("stalled", f"no token for {between_s:g} s", True))
+            self.give_up(UpstreamFault("stalled", f"no token for {between_s:g} s", True))
         elif now_s >= self._total_at_s:
             # Tokens came all the time: a long answer, not a sick instance.
             detail = f"not done within {self._deadlines.total_s:g} s"
-            self._give_up(UpstreamFault("stalled", detail, retryable=True, counts=False))
+            self.give_up(UpstreamFault("stalled", detail, retryable=True, counts=False))
         else:
             self._watch(between_s - silent_s)
 
-    def _give_up(self, fault: UpstreamFault) -> None:
-        """Close the connection, and wake the reader if it waits; what has come is not lost by that."""
-        self._fault = fault
-        self._response.content.set_exception(aiohttp.ClientConnectionError(fault.detail))
+    def _hang_up(self, why: str) -> None:
+        """Close the connection, and wake whoever waits for it: aiohttp itself leaves a reader waiting."""
+        self._response.content.set_exception(aiohttp.ClientConnectionError(why))
         self._response.close()

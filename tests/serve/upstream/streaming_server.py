@@ -29,6 +29,7 @@ class Script:
     content_type: str = "text/event-stream"
     headers: Sequence[str] = ()
     silent: bool = False
+    keeps_alive: bool = True
     raw_head: bytes | None = None
 
 
@@ -140,7 +141,7 @@ async def _play(writer: asyncio.StreamWriter, script: Script) -> bool:
             await asyncio.sleep(float(step))
     writer.write(b"0\r\n\r\n")
     await writer.drain()
-    return True
+    return script.keeps_alive
 
 
 def event(document: dict[str, Any] | str) -> bytes:

@@ -290,6 +290,79 @@ def test_closing_tells_the_server_within_a_second() -> None:
     with_server(lambda _: Script([said("a"), said("b"), "hang"]), use)
 
 
+def test_closing_ends_a_reader_that_waits() -> None:
+    async def use(served: Streaming) -> None:
+        instance = served.instance()
+        exchange = await instance.send(CHAT, BODY, Deadlines())
+
+        async def read() -> list[int]:
+            return [piece.tokens async for piece in exchange.pieces()]
+
+        reading = asyncio.ensure_future(read())
+        await asyncio.sleep(0.05)
+        await exchange.close()
+        await exchange.close()
+        assert await asyncio.wait_for(reading, 1.0) == [1]
+        await instance.close()
+
+    with_server(lambda _: Script([said("a"), "hang"]), use)
+
+
+def test_closing_the_instance_ends_its_answers() -> None:
+    async def use(served: Streaming) -> None:
+        instance = served.instance()
+        exchange = await instance.send(CHAT, BODY, Deadlines())
+
+        async def read() -> None:
+            async for _ in exchange.pieces():
+                pass
+
+        reading = asyncio.ensure_future(read())
+        await asyncio.sleep(0.05)
+        await instance.close()
+        with pytest.raises(UpstreamFault, match="cut"):
+            await asyncio.wait_for(reading, 1.0)
+        await until(lambda: served.under_way == 0, 1.0)
+        await exchange.close()
+
+    with_server(lambda _: Script([said("a"), "hang"]), use)
+
+
+def test_a_server_that_reads_no_request_meets_the_first_token_deadline() -> None:
+    async def run() -> None:
+        connected: list[asyncio.StreamWriter] = []
+
+        async def ignore(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            connected.append(writer)
+
+        server = await asyncio.start_server(ignore, "127.0.0.1", 0, limit=1)
+        url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
+        instance = Streaming(url).instance()
+        with pytest.raises(UpstreamFault, match="first_token_timeout"):
+            await instance.send(CHAT, {**BODY, "padding": "x" * (32 << 20)}, QUICK)
+        await instance.close()
+        server.close()
+        assert len(connected) == 1
+        connected[0].transport.abort()
+        await asyncio.sleep(0.05)
+
+    asyncio.run(run())
+
+
+def test_a_connection_that_the_server_closed_when_idle_is_not_used_again() -> None:
+    async def use(served: Streaming) -> None:
+        instance = served.instance()
+        for _ in range(3):
+            exchange = await instance.send(CHAT, BODY, QUICK)
+            assert [piece.done async for piece in exchange.pieces()] == [False, False, True]
+            await exchange.close()
+            await asyncio.sleep(0.05)
+        await instance.close()
+        assert served.connections == 3
+
+    with_server(lambda _: Script([said("x"), FINISH, DONE], keeps_alive=False), use)
+
+
 @pytest.mark.parametrize("script", [Script(silent=True), Script([ROLE, "hang"])])
 def test_cancelling_the_sender_tells_the_server_within_a_second(script: Script) -> None:
     async def use(served: Streaming) -> None:
