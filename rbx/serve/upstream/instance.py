@@ -37,6 +37,7 @@ READ_BUFFER_BYTES = 1 << 18
 # Uvicorn, and so vLLM, closes a connection that was idle for 5 s; a request sent just then would be lost.
 KEEP_ALIVE_S = 4.0
 SHOWN_CHARACTERS = 300
+REQUEST_ID = "x-request-id"
 MAX_REQUEST_ID_CHARACTERS = 200
 
 
@@ -63,7 +64,8 @@ class HttpInstance:
         """Send ``body``, under this instance's name for the model, to ``path`` below the API's base.
 
         ``request_id`` goes along as ``X-Request-Id``: a published state names the request by it.
-        Returns once a first token is there, or the stream's end, or all of a plain answer; both must come
+        ``request_id`` goes along as ``X-Request-Id``, unless no header can carry it. Returns once a first
+        token is there, or the stream's end, or all of a plain answer; both must come
         within ``first_token_s``. Raises ``UpstreamFault``. Cancelling the task that awaits it cancels the
         request at the server.
         """
@@ -130,6 +132,7 @@ class HttpInstance:
             return await self._opened().post(
                 self._url + path,
                 data=payload,
+                headers=_id_header(request_id),
                 timeout=self._timeout,
                 proxy=self._proxy,
                 allow_redirects=False,
@@ -221,8 +224,9 @@ def _choices(body: Mapping[str, Any]) -> int:
 
 def _passed(response: aiohttp.ClientResponse, content_type: str) -> dict[str, str]:
     """The type is what the body was found to be; of the server's own headers only the request's id."""
-    headers = {"content-type": content_type}
-    request_id = response.headers.get("X-Request-Id", "")[:MAX_REQUEST_ID_CHARACTERS]
-    if request_id and request_id.isascii() and request_id.isprintable():
-        headers["x-request-id"] = request_id
-    return headers
+    return {"content-type": content_type, **_id_header(response.headers.get(REQUEST_ID))}
+
+
+def _id_header(request_id: str | None) -> dict[str, str]:
+    usable = request_id and request_id.isascii() and request_id.isprintable()
+    return {REQUEST_ID: request_id[:MAX_REQUEST_ID_CHARACTERS]} if request_id and usable else {}

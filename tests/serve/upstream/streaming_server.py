@@ -63,8 +63,8 @@ async def streaming(rule: Callable[[dict[str, Any]], Script]) -> AsyncIterator[S
         try:
             while await _answer(reader, writer, rule, served):
                 pass
-        except (ConnectionError, asyncio.IncompleteReadError):
-            pass
+        except (ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
+            pass  # the client left, or the block ended
         finally:
             tasks.discard(task)
             writer.close()
@@ -99,12 +99,12 @@ async def _answer(
     playing = asyncio.ensure_future(_play(writer, rule(body)))
     try:
         await asyncio.wait({leaving, playing}, return_when=asyncio.FIRST_COMPLETED)
+        served.under_way -= 1
         if playing.done() and playing.exception() is None:
             return playing.result() and await _next_request(leaving, reader)
         served.left_s.append(time.monotonic())
         return False
     finally:
-        served.under_way -= 1
         leaving.cancel()
         playing.cancel()
         await asyncio.gather(leaving, playing, return_exceptions=True)

@@ -134,6 +134,18 @@ def test_only_safe_headers_come_back() -> None:
     with_server(lambda _: script, use)
 
 
+@pytest.mark.parametrize(("given", "sent"), [("req-1", True), ("a\r\nX-Evil: 1", False), ("ü", False)])
+def test_the_servers_request_id_is_ours_where_a_header_can_carry_it(given: str, sent: bool) -> None:
+    async def use(served: Streaming) -> None:
+        instance = served.instance()
+        await (await instance.send(CHAT, BODY, QUICK, given)).close()
+        await instance.close()
+        assert (f"x-request-id: {given}" in served.heads[0]) == sent
+        assert "Evil" not in served.heads[0]
+
+    with_server(lambda _: Script([said("x"), FINISH, DONE]), use)
+
+
 def test_connections_are_kept_for_the_next_request() -> None:
     async def use(served: Streaming) -> None:
         instance = served.instance()
