@@ -27,6 +27,7 @@ from rbx.serve.watch.addresses import Addresses
 from rbx.serve.watch.beat import beat
 from rbx.serve.watch.exact import FetchedState, LocalState
 from rbx.serve.watch.instance import InstanceWatch
+from rbx.serve.watch.kernels import compile_kernels
 from rbx.serve.watch.pages import Pages
 from rbx.serve.watch.sight import Bools, Ints, PoolSight
 
@@ -59,7 +60,7 @@ class PoolWatch:
                 f"pool {pool.name} has {len(instances)} instances, and there are {len(endpoints)} endpoints "
                 f"and {len(given)} profiles; give one for each"
             )
-        self._config, self._clock = config, clock
+        self._config, self._clock, self._profiles = config, clock, tuple(given)
         self._names = tuple(instance.name for instance in instances)
         self._addresses = tuple(Addresses.of(endpoint) for endpoint in endpoints)
         self._local: list[LocalState | None] = []
@@ -74,7 +75,8 @@ class PoolWatch:
         self._sight: PoolSight | None = None
 
     async def start(self) -> None:
-        """Begin asking; returns when each page was tried once, after some ``timeout_s`` at the latest."""
+        """Compile, and begin asking; returns when each page was tried once, after some ``timeout_s``."""
+        await asyncio.to_thread(compile_kernels, self._profiles[0])
         self._session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=0), auto_decompress=False, trust_env=False
         )

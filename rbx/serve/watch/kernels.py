@@ -1,0 +1,27 @@
+"""Compiling what a watch calls before the first request comes: half a minute on a new machine."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rbx.config.gateway import Watch
+from rbx.engine.instance_profile import InstanceProfile
+from rbx.engine.snapshot_counts import pool_telemetry
+from rbx.serve.watch.instance import InstanceWatch
+
+_PAGE = """\
+vllm:num_requests_running 1
+vllm:num_requests_waiting 1
+vllm:kv_cache_usage_perc 0.5
+"""
+
+
+def compile_kernels(profile: InstanceProfile) -> None:
+    """Lead a request through a watch of its own."""
+    watch = InstanceWatch(profile, [], Watch(), 1.0)
+    for name in ("ends", "waits"):
+        watch.dispatched(name, 1.0, 1, 1, 1)
+    watch.tokens("ends", 2.0, 1)
+    watch.ended("ends", 2.0)
+    watch.page(_PAGE, 2.0, 2.0)
+    pool_telemetry([watch.best(3.0).reading.snapshot], np.zeros(1, dtype=np.int64))
