@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import math
+from collections.abc import Callable
+from typing import Protocol
 
 import numpy as np
 
@@ -15,6 +16,26 @@ from rbx.serve.mock.ticket import Ticket
 
 _CAPACITY = 512  # least number of slots; unfinished requests take a quarter at most after a renewal
 _TIMER_S = 1e-3  # what uvloop's timers are rounded to, up or down
+
+
+class Timer(Protocol):
+    """A call to come."""
+
+    def cancel(self) -> None:
+        """Let it not come."""
+
+
+class Clock(Protocol):
+    """What is used of an event loop."""
+
+    def time(self) -> float:
+        """Seconds of a clock that never goes back."""
+
+    def call_soon(self, callback: Callable[[], None]) -> Timer:
+        """Call once the present work is done."""
+
+    def call_later(self, delay: float, callback: Callable[[], None]) -> Timer:
+        """Call after ``delay`` seconds."""
 
 
 def compile_kernels(tier: Tier) -> None:
@@ -35,7 +56,7 @@ class PacedEngine:
     event loop only.
     """
 
-    def __init__(self, tier: Tier, rate: float, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, tier: Tier, rate: float, loop: Clock) -> None:
         """Idle, at virtual time 0."""
         self.tier = tier
         self.tally = Tally()
@@ -45,7 +66,7 @@ class PacedEngine:
         self._given = np.zeros(_CAPACITY, dtype=np.int64)  # tokens by slot
         self._every_slot = np.arange(_CAPACITY)
         self._anchor_s, self._virtual_anchor_s = loop.time(), 0.0
-        self._timer: asyncio.Handle | None = None
+        self._timer: Timer | None = None
         self._due_s = math.inf  # virtual time that the timer is for
 
     def submit(self, prompt_tokens: int, output_tokens: int, cap_tokens: int, by_length: bool) -> Ticket:
