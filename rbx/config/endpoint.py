@@ -59,7 +59,7 @@ def environment_key(url: str, variable: str | None) -> str | None:
         return None
     key = os.environ.get(variable, "").strip()
     if not key:
-        raise ConfigError(f"{url}: api_key_env names {variable}, and that environment variable is not set")
+        raise ConfigError(f"{url}: {variable} is not set in the environment, and api_key_env names it")
     if not (key.isascii() and key.isprintable()):
         raise ConfigError(f"{url}: {variable} holds characters that no header can carry")
     return key

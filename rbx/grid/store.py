@@ -49,10 +49,7 @@ def write_grid(
     with ``force``, and what is not a grid never. ``succeeds`` says that a grid of the same name there came of
     the same work, which is still at hand: it gives way. Raises ``DatasetError``.
     """
-    if not folder.name or folder.name == "..":
-        raise DatasetError(
-            f"--out {str(folder)!r}: names no directory of its own; give one such as datasets/NAME"
-        )
+    refuse_place(folder)
     folder.parent.mkdir(parents=True, exist_ok=True)
     staging = staging_of(folder)
     shutil.rmtree(staging, ignore_errors=True)
@@ -68,6 +65,18 @@ def write_grid(
     finally:
         shutil.rmtree(staging, ignore_errors=True)
     return manifest, True
+
+
+def refuse_place(folder: Path) -> None:
+    """Raise ``DatasetError`` where no grid can go: a place without a name, or with something else in it."""
+    if not folder.name or folder.name == "..":
+        raise DatasetError(
+            f"--out {str(folder)!r}: names no directory of its own; give one such as datasets/NAME"
+        )
+    empty = folder.is_dir() and not any(folder.iterdir())
+    # Bundles and sweeps have a manifest of the same name; prompts.parquet stands in a grid alone.
+    if (folder.exists() or folder.is_symlink()) and not empty and not (folder / TABLES[0]).is_file():
+        raise DatasetError(f"{folder}: exists and is not a grid; give another directory with --out")
 
 
 def _write_files(grid: Grid, origin: Origin, staging: Path) -> Manifest:
@@ -102,9 +111,6 @@ def _may_replace(folder: Path, manifest: Manifest, *, force: bool, succeeds: boo
     """False where the very same grid is there already; raises where it must not be replaced."""
     if folder.is_dir() and not any(folder.iterdir()):
         return True
-    # Bundles and sweeps have a manifest of the same name; prompts.parquet stands in a grid alone.
-    if not (folder / TABLES[0]).is_file():
-        raise DatasetError(f"{folder}: exists and is not a grid; give another directory with --out")
     if force:
         return True
     try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Sequence
 from typing import Literal, NamedTuple, Protocol
 
@@ -33,11 +34,11 @@ class Answer(NamedTuple):
 
 
 class Stub(NamedTuple):
-    """An answer by the hash of its text, without the text."""
+    """An answer without its texts; ``seen`` is the hash of all that a signal sees of it."""
 
     prompt_id: str
     model: str
-    text: str
+    seen: str
 
 
 class Answers(Protocol):
@@ -89,13 +90,22 @@ class Signal(Protocol):
     async def score(self, answers: Sequence[Answer]) -> list[Verdict]:
         """One verdict an answer, in their order."""
 
+    async def alive(self) -> bool:
+        """Whether whoever it asks answers now; True where nobody is asked."""
+
     async def close(self) -> None:
         """Release connections and processes."""
 
 
-def text_hash(response: str) -> str:
-    """Identity of an answer's text: the first 16 hex digits of its SHA-256."""
-    return hashlib.sha256(response.encode()).hexdigest()[:16]
+def stub_of(answer: Answer) -> Stub:
+    """The stub: its hash changes with the answer's text and length, the reference, the tests, any of it."""
+    question = answer.question
+    seen = [
+        *(question.source, question.reference, question.tests, question.is_harmful),
+        *(answer.response, answer.output_tokens, answer.finish_reason),
+    ]
+    told = json.dumps(seen, separators=(",", ":")).encode()
+    return Stub(question.prompt_id, answer.model, hashlib.sha256(told).hexdigest()[:16])
 
 
 def missing(reason: str) -> Verdict:

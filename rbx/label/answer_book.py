@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Any, NamedTuple
 
 from rbx.errors import DatasetError
-from rbx.label.answer import Answer, Question, Stub, text_hash
+from rbx.label.answer import Answer, Question, Stub, stub_of
 from rbx.label.answer_row import AnswerRow, AnswerStatus, read_row
 from rbx.label.journal import Journal
 from rbx.label.recount import TokensSource
@@ -29,7 +29,7 @@ class Facts(NamedTuple):
 class _Noted(NamedTuple):
     offset: int
     facts: Facts
-    text: str  # the text's hash
+    seen: str  # as in ``Stub``; "" where there is no text
 
 
 class AnswerCounts(NamedTuple):
@@ -74,7 +74,8 @@ class AnswerBook:
             if digests.get(row.model) != row.digest or row.prompt_id not in questions:
                 continue
             facts = _facts(row)
-            noted = _Noted(offset, known.setdefault(facts, facts), text_hash(row.text or ""))
+            seen = stub_of(_answer(row, questions)).seen if row.status == "ok" else ""
+            noted = _Noted(offset, known.setdefault(facts, facts), seen)
             self._noted[row.prompt_id, row.model] = noted
 
     def __enter__(self) -> AnswerBook:
@@ -103,14 +104,13 @@ class AnswerBook:
     @cached_property
     def stubs(self) -> Sequence[Stub]:
         """Every answer with a text, by its hash."""
-        return [Stub(*pair, noted.text) for pair, noted in self._ordered() if noted.facts.status == "ok"]
+        return [Stub(*pair, noted.seen) for pair, noted in self._ordered() if noted.facts.status == "ok"]
 
     def load(self, at: int) -> Answer:
         """The answer behind ``stubs[at]``."""
         stub = self.stubs[at]
         row = self._row(self._noted[stub.prompt_id, stub.model].offset)
-        question = self._questions[row.prompt_id]
-        return Answer(question, row.model, row.text or "", row.output_tokens, row.finish_reason)
+        return _answer(row, self._questions)
 
     def answers(self) -> Iterator[Answer]:
         """Every answer with a text."""
@@ -162,6 +162,11 @@ class AnswerBook:
             raise DatasetError(
                 f"{self._journal.path}, byte {offset}: the row {error}; delete the line to have it made again"
             ) from None
+
+
+def _answer(row: AnswerRow, questions: Mapping[str, Question]) -> Answer:
+    question = questions[row.prompt_id]
+    return Answer(question, row.model, row.text or "", row.output_tokens, row.finish_reason)
 
 
 def _facts(row: AnswerRow) -> Facts:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple, get_args
 
 from rbx.label.completion import Completion
+from rbx.label.journal import encodable
 from rbx.label.recount import TokensSource, count_tokens, disagrees
 from rbx.label.tokenizer import TokenCounter
 
@@ -96,6 +97,9 @@ def read_row(row: Mapping[str, Any]) -> AnswerRow:
     for name in _COUNTS:
         if row[name] is not None and not (type(row[name]) is int and 0 <= row[name] < 2**31):
             raise ValueError(f"has {name} {row[name]!r}, which is no count")
+    for name in ("text", "served_model", "error"):
+        if not (row[name] is None or (isinstance(row[name], str) and encodable(row[name]))):
+            raise ValueError(f"has a {name} that is no valid text")
     if not isinstance(read.text, str) and (read.text is not None or read.status != "error"):
         raise ValueError(f"has status {read.status} and no text")
     return read

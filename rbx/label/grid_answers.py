@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from rbx.grid.tables import Tables
-from rbx.label.answer import Answer, Question, Stub, text_hash
+from rbx.label.answer import Answer, Question, Stub, stub_of
 
 
 @dataclass(frozen=True)
@@ -25,8 +25,7 @@ class GivenAnswers:
 
 def given_answers(answers: Sequence[Answer]) -> GivenAnswers:
     """Answers in the order given."""
-    stubs = [Stub(each.question.prompt_id, each.model, text_hash(each.response)) for each in answers]
-    return GivenAnswers(stubs, answers)
+    return GivenAnswers([stub_of(each) for each in answers], answers)
 
 
 def questions_of(prompts: pa.Table) -> dict[str, Question]:

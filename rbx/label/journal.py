@@ -17,6 +17,15 @@ from rbx.errors import DatasetError
 SYNC_S = 1.0
 
 
+def encodable(text: str) -> bool:
+    """Whether UTF-8 can hold it: JSON can carry lone surrogates, tables can't."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 class Entry(NamedTuple):
     """A row and where it lies, for ``Journal.reader``."""
 
@@ -112,7 +121,7 @@ class Journal:
     def _parsed(self, line: bytes, where: str) -> dict[str, Any]:
         try:
             row = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             row = None
         if not isinstance(row, dict):
             raise DatasetError(

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from rbx.errors import DatasetError
 from rbx.grid.harvest import LabelRow
 from rbx.label.answer import Signal, Stub, Verdict
-from rbx.label.journal import Journal
+from rbx.label.journal import Journal, encodable
 
-Key = tuple[str, Stub]  # metric, and the answer: a new text of the same model needs a new score
+Key = tuple[str, Stub]  # metric, and the answer with all that it was scored against
 
 
 def label_rows(signals: Sequence[Signal], verdicts: Iterable[tuple[Key, Verdict]]) -> Iterator[LabelRow]:
@@ -38,15 +39,20 @@ class LabelBook:
         self._digests = digests
         self._offsets: dict[Key, int] = {}
         self._failed: set[Key] = set()
+        self._missing: dict[Key, Verdict] = {}
         for offset, row in journal.entries():
-            metric = row["metric"]
-            if digests.get(metric) == row["digest"]:
+            _check(row, f"{journal.path}, byte {offset}")
+            if digests.get(row["metric"]) == row["digest"]:
                 self._note(row, offset)
 
     def _note(self, row: dict[str, Any], offset: int) -> None:
         key = row["metric"], Stub(row["prompt_id"], row["model"], row["answer"])
         self._offsets[key] = offset
         (self._failed.add if row["status"] == "judge_failed" else self._failed.discard)(key)
+
+    def note_missing(self, key: Key, verdict: Verdict) -> None:
+        """A signal does not apply. That is found out anew in each run: it costs nothing and may change."""
+        self._missing[key] = verdict
 
     def count(self, metric: str) -> int:
         """How many scores of a metric there are."""
@@ -64,7 +70,7 @@ class LabelBook:
             "model": answer.model,
             "metric": metric,
             "digest": self._digests[metric],
-            "answer": answer.text,
+            "answer": answer.seen,
             "score": verdict.score,
             "status": verdict.status,
             "reason": verdict.reason,
@@ -84,3 +90,34 @@ class LabelBook:
                     row = read(self._offsets[key])
                     fields = {name: row[name] for name in ("score", "status", "reason", "raw", "cut")}
                     yield key, Verdict(**fields)
+                elif key in self._missing:
+                    yield key, self._missing[key]
+
+
+def _check(row: dict[str, Any], where: str) -> None:
+    """Refuse a row that no ``LabelBook`` has written."""
+    fault = _fault(row)
+    if fault is not None:
+        raise DatasetError(f"{where}: the row {fault}; delete the line to have it made again")
+
+
+def _fault(row: dict[str, Any]) -> str | None:
+    if row.keys() != _KEYS:
+        return f"holds the keys {', '.join(sorted(row))}, not {', '.join(sorted(_KEYS))}"
+    for name in _KEYS - {"score"}:
+        value = row[name]
+        if not (isinstance(value, str) or (value is None and name in _OPTIONAL)):
+            return f"has {name} {value!r}, which is no text"
+        if value is not None and not encodable(value):
+            return f"has a {name} that is not valid Unicode"
+    score, status = row["score"], row["status"]
+    if status == "ok":
+        number = isinstance(score, (int, float)) and not isinstance(score, bool)
+        return None if number and 0 <= score <= 1 else f"has score {score!r}, which is not in [0, 1]"
+    if status != "judge_failed":
+        return f"has status {status!r}"
+    return None if score is None else f"has score {score!r} beside status {status}"
+
+
+_OPTIONAL = frozenset({"reason", "raw", "cut"})
+_KEYS = frozenset({"prompt_id", "model", "metric", "digest", "answer", "score", "status"}) | _OPTIONAL

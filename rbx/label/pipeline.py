@@ -14,6 +14,7 @@ from rbx.config.pool import load_pool
 from rbx.errors import ConfigError, UsageError
 from rbx.grid.build import Built, write_harvest
 from rbx.grid.spec import DatasetSpec
+from rbx.grid.store import refuse_place
 from rbx.label.answer import Question
 from rbx.label.answer_book import AnswerBook
 from rbx.label.broadcast import broadcast
@@ -66,6 +67,7 @@ def label_grid(
     source or a full disk, ``ServerError`` where a server is not what the spec says or has gone; what was
     done is kept.
     """
+    refuse_place(folder)
     source = chosen_source(loaded.value, options.judges)
     signals = (
         build_signals(source, source.generation.max_tokens, build_judge) if options.until == "grid" else []

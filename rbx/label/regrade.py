@@ -12,7 +12,7 @@ from rbx.grid.build import Built
 from rbx.grid.extend import with_labels
 from rbx.grid.harvest import label_table
 from rbx.grid.manifest import Manifest, quality_metric
-from rbx.grid.store import Origin, read_tables, write_grid
+from rbx.grid.store import Origin, read_tables, refuse_place, write_grid
 from rbx.label.answer import Answers, Signal, Verdict
 from rbx.label.grid_answers import answers_of, given_answers
 from rbx.label.journal import Journal
@@ -45,6 +45,7 @@ def regrade_grid(task: Regrade, signals: Sequence[Signal], progress: Progress) -
     Raises ``DatasetError`` where the grid does not hold, has no answers, or has such a metric already,
     and ``ServerError`` where a judge's server has gone.
     """
+    refuse_place(task.out)
     progress.say(f"reading {task.grid}")
     manifest, tables = read_tables(task.grid)
     if again := [signal.name for signal in signals if signal.name in manifest.metrics]:
@@ -78,13 +79,11 @@ def regrade_grid(task: Regrade, signals: Sequence[Signal], progress: Progress) -
 
 
 def _quality(task: Regrade, manifest: Manifest, signals: Sequence[Signal]) -> str:
-    if task.quality is None:
-        return manifest.quality
     metrics = [*manifest.metrics, *(signal.name for signal in signals)]
     try:
-        return quality_metric(metrics, task.quality)
+        return quality_metric(metrics, task.quality or manifest.quality)
     except ValueError as error:
-        raise UsageError(f"--quality: {error}") from None
+        raise UsageError(f"quality: {error}") from None
 
 
 def score_given(

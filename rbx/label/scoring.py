@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from rbx.errors import RbxError
+from rbx.errors import RbxError, ServerError
 from rbx.label.answer import Answers, Signal, Verdict
 from rbx.label.flow import run_bounded
 from rbx.label.interrupt import run_until_interrupted
@@ -69,13 +69,19 @@ async def _one_signal(scoring: Scoring, signal: Signal, progress: Progress, stop
             if verdict.unreached:
                 outage.unreached(row, verdict.reason or "no reason given")
             elif verdict.status == "missing":  # nobody was asked, so nobody was heard
-                book.add(row)
+                book.note_missing((signal.name, stubs[at]), verdict)
             else:
                 outage.heard(row)
         progress.advance(signal.name, len(chunk), sum(map(_failed, verdicts)))
 
     await run_bounded(_chunks(pending, signal.batch), score, signal.concurrency, stop)
-    outage.flush()
+    if outage.holding and not stop.is_set():
+        if not await signal.alive():
+            raise ServerError(
+                f"signal {signal.name}: no answer to the last {outage.holding} requests, and its server is "
+                "gone; the scores so far are kept: bring it back and run the same command again"
+            )
+        outage.flush()
 
 
 def _wanted(scoring: Scoring, key: Key) -> bool:

@@ -14,6 +14,7 @@ from rbx.config.labelling import Prompts
 from rbx.durable import write_table
 from rbx.errors import DatasetError
 from rbx.grid.files import sha256_of
+from rbx.grid.split import prompt_id
 from rbx.label.answer import Question
 from rbx.label.progress import Progress
 from rbx.label.prompts.collect import Collected, collect
@@ -51,7 +52,7 @@ class Workspace:
         identity = digest(spec.model_dump(mode="json"))
         if self.prompts.is_file():
             table, notes = self._read()
-            if notes["spec"] == identity:
+            if notes.get("spec") == identity:
                 progress.say(f"{table.num_rows:,} prompts as collected before")
                 for path in _changed(spec, notes["provenance"]):
                     progress.say(f"{path} has changed since; delete {self.prompts} to collect anew")
@@ -65,11 +66,22 @@ class Workspace:
         try:
             table = pq.read_table(self.prompts, schema=SCHEMA)
             notes = json.loads((pq.read_schema(self.prompts).metadata or {})[NOTES])
-        except (pa.ArrowException, OSError, KeyError, ValueError) as error:
-            raise DatasetError(
-                f"{self.prompts}: not the prompts of a build ({error}); delete it to collect them again"
-            ) from None
+        except (pa.ArrowException, OSError, KeyError, ValueError, RecursionError) as error:
+            raise self._not_prompts(str(error)) from None
+        if not isinstance(notes, dict) or not isinstance(notes.get("provenance"), dict):
+            raise self._not_prompts("without their provenance")
+        for kind in SCHEMA:
+            if not kind.nullable and table[kind.name].null_count:
+                raise self._not_prompts(f"column {kind.name} holds nulls")
+        pairs = zip(table["prompt_id"].to_pylist(), table["prompt"].to_pylist(), strict=True)
+        if any(prompt_id(text) != known for known, text in pairs):
+            raise self._not_prompts("a text under another text's id")
         return table, notes
+
+    def _not_prompts(self, why: str) -> DatasetError:
+        return DatasetError(
+            f"{self.prompts}: not the prompts of a build ({why}); delete it to collect them again"
+        )
 
     def _write(self, found: Collected, identity: str) -> None:
         columns = list(zip(*found.questions, strict=True)) or [()] * len(SCHEMA)

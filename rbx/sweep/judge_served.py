@@ -13,7 +13,7 @@ from rbx.durable import write_table
 from rbx.errors import StoreError
 from rbx.grid.order import natural_order
 from rbx.grid.store import read_tables
-from rbx.label.answer import Answer, Question, Signal, Stub, Verdict, text_hash
+from rbx.label.answer import Answer, Question, Signal, Stub, Verdict, stub_of
 from rbx.label.grid_answers import given_answers, questions_of
 from rbx.label.label_book import Key
 from rbx.label.progress import Progress
@@ -92,10 +92,11 @@ def _served(sweep: Path, questions: Mapping[str, Question]) -> tuple[dict[Stub, 
                     f"{sweep}: cell {cell_id}, request {row['request']}: prompt {row['prompt_id']!r} is not "
                     "in the sweep's grid"
                 )
-            stub = Stub(question.prompt_id, row["model"], text_hash(row["response"]))
-            answers[stub] = Answer(
+            answer = Answer(
                 question, row["model"], row["response"], row["output_tokens"], row["finish_reason"]
             )
+            stub = stub_of(answer)
+            answers[stub] = answer
             places.append(_Place(cell_id, row["request"], stub))
     if not places:
         raise StoreError(f"{sweep}: its served answers hold no text; it was not kept, or all are empty")

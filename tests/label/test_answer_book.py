@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from rbx.errors import DatasetError
-from rbx.label.answer import text_hash
+from rbx.label.answer import stub_of
 from rbx.label.answer_book import AnswerBook
 from rbx.label.answer_row import AnswerRow, Pair, row_of_answer, row_of_error
 from rbx.label.completion import Completion
@@ -40,7 +40,7 @@ def test_answers_come_by_prompt_then_model_whatever_the_order_of_landing(tmp_pat
         assert found == [
             (f"prompt {prompt}", model, f"{model} to {prompt}") for prompt in range(5) for model in DIGESTS
         ]
-        assert [stub.text for stub in book.stubs] == [text_hash(text) for _, _, text in found]
+        assert list(book.stubs) == [stub_of(answer) for answer in book.answers()]
         assert book.load(7).response == "small to 3"
         assert [(row.prompt_id, row.model) for row in book.rows()] == [
             (prompt_id, model) for prompt_id in ASKED for model in DIGESTS

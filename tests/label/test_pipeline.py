@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, ClassVar
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -229,3 +230,48 @@ def test_a_file_that_has_changed_since_is_told(tmp_path: Path) -> None:
             file.write('{"question": "How much is 7 plus 900?", "sum": "907", "kind": "odd"}\n')
         label_grid(load_spec(sums.spec), tmp_path / "grid", LabelOptions(), Told())
     assert [text for text in Told.said if "sums.jsonl has changed since; delete" in text]
+
+
+def test_a_corrected_reference_is_scored_anew(tmp_path: Path) -> None:
+    with job(tmp_path) as sums:
+        build(sums)
+        table = (tmp_path / "sums.jsonl").read_text()
+        (tmp_path / "sums.jsonl").write_text(table.replace("the sum is 9", "the sum is 10"))
+        asked = sums.asked
+        build(sums, "source.prompts.seed=2")
+        assert sums.asked == asked
+    labels = {
+        (row["prompt_id"], row["model"]): row
+        for row in rows(tmp_path / "grid", "labels")
+        if row["metric"] == "numeric"
+    }
+    (prompt,) = [row for row in rows(tmp_path / "grid", "prompts") if sum_of(row["prompt"]) == 9]
+    assert prompt["reference"] == "the sum is 10"
+    assert labels[prompt["prompt_id"], "right"]["score"] == 0.0
+
+
+@pytest.mark.parametrize("out", ["sums.jsonl", "elsewhere", "."])
+def test_a_place_where_no_grid_can_go_is_told_before_anybody_is_asked(tmp_path: Path, out: str) -> None:
+    with job(tmp_path) as sums:
+        (tmp_path / "elsewhere").mkdir()
+        (tmp_path / "elsewhere" / "precious").write_text("mine")
+        with pytest.raises(RbxError, match=r"--out"):
+            label_grid(
+                load_spec(sums.spec), Path() if out == "." else tmp_path / out, LabelOptions(), Silent()
+            )
+        assert sums.asked == 0
+
+
+def test_tampered_prompts_are_refused(tmp_path: Path) -> None:
+    with job(tmp_path) as sums:
+        build(sums)
+        path = tmp_path / "grid.work" / "prompts.parquet"
+        table = pq.read_table(path)
+        texts = pa.array(["another text", *table["prompt"].to_pylist()[1:]])
+        at = table.schema.get_field_index("prompt")
+        pq.write_table(table.set_column(at, table.schema.field(at), texts), path)
+        with pytest.raises(RbxError, match=r"a text under another text's id"):
+            build(sums)
+        pq.write_table(table.replace_schema_metadata({b"rbx": b"[]"}), path)
+        with pytest.raises(RbxError, match=r"not the prompts of a build"):
+            build(sums)

@@ -18,5 +18,8 @@ class Asker(Protocol):
     async def ask(self, prompt: str) -> Reply:
         """One reply within a deadline; raises ``JudgeFault`` where there is none."""
 
+    async def alive(self) -> bool:
+        """Whether it answers now."""
+
     async def close(self) -> None:
         """Release connections."""

@@ -52,9 +52,7 @@ class EndpointAsker:
 
     async def ask(self, prompt: str) -> Reply:
         """The reply; raises ``JudgeFault`` without a text where the server gave none."""
-        if not self._open:
-            self._open = True
-            await self._client.__aenter__()  # opens without waiting
+        await self._opened()
         try:
             found = await self._client.complete(
                 {**self._parameters, "messages": [{"role": "user", "content": prompt}]}
@@ -62,6 +60,20 @@ class EndpointAsker:
         except CompletionError as error:
             raise JudgeFault(str(error), unreached=not error.blames_request) from None
         return Reply(found.text, found.finish_reason)
+
+    async def alive(self) -> bool:
+        """Whether the server lists its models."""
+        await self._opened()
+        try:
+            await self._client.served_models()
+        except CompletionError:
+            return False
+        return True
+
+    async def _opened(self) -> None:
+        if not self._open:
+            self._open = True
+            await self._client.__aenter__()  # opens without waiting
 
     async def close(self) -> None:
         """Close the connections; another question opens them again."""

@@ -40,6 +40,10 @@ class Judge:
         """
         return [await self._verdict(answer) for answer in answers]
 
+    async def alive(self) -> bool:
+        """Whether the judge's server answers now."""
+        return await self._asker.alive()
+
     async def close(self) -> None:
         """Close the judge's connections."""
         await self._asker.close()

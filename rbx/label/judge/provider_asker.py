@@ -90,6 +90,10 @@ class ProviderAsker:
         text, _ = task.result()
         return Reply(encodable(text) if isinstance(text, str) else "")
 
+    async def alive(self) -> bool:
+        """Not to be told without a question, which costs: taken for granted."""
+        return True
+
     async def close(self) -> None:
         """Nothing: DeepEval's classes open a client for each call."""
 

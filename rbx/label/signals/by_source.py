@@ -19,10 +19,10 @@ class BySource:
         self.name = name
         self._rules = dict(rules)
         self._otherwise = otherwise
-        delegates = [*self._rules.values(), *([otherwise] if otherwise else [])]
+        self._delegates = [*self._rules.values(), *([otherwise] if otherwise else [])]
         # A call holds back its caller until each delegate has answered: as few as the slowest likes.
-        self.batch = min(delegate.batch for delegate in delegates)
-        self.concurrency = min(delegate.concurrency for delegate in delegates)
+        self.batch = min(delegate.batch for delegate in self._delegates)
+        self.concurrency = min(delegate.concurrency for delegate in self._delegates)
         self.digest = digest(
             {
                 "kind": "by_source",
@@ -46,6 +46,10 @@ class BySource:
                 scored = await delegate.score([answers[place] for place in mine])
             verdicts.update(zip(mine, scored, strict=True))
         return [verdicts[place] for place in range(len(answers))]
+
+    async def alive(self) -> bool:
+        """Whether the judges of all delegates answer now."""
+        return all([await each.alive() for each in self._delegates])
 
     async def close(self) -> None:
         """Nothing of its own is held."""

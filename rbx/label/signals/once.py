@@ -5,11 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 from collections.abc import Sequence
-from typing import TypeAlias
 
-from rbx.label.answer import Answer, Signal, Verdict, text_hash
-
-_Key: TypeAlias = tuple[str, str, str, int | None]
+from rbx.label.answer import Answer, Signal, Stub, Verdict, stub_of
 
 KEPT_VERDICTS = 16_384  # some 10 MB with a judge's reasons
 
@@ -29,12 +26,12 @@ class Once:
         self.concurrency = inner.concurrency
         self._inner = inner
         self._free = asyncio.Semaphore(inner.concurrency)
-        self._scoring: dict[_Key, asyncio.Future[Verdict]] = {}
-        self._known: OrderedDict[_Key, Verdict] = OrderedDict()
+        self._scoring: dict[Stub, asyncio.Future[Verdict]] = {}
+        self._known: OrderedDict[Stub, Verdict] = OrderedDict()
 
     async def score(self, answers: Sequence[Answer]) -> list[Verdict]:
         """One verdict an answer, in their order."""
-        keyed = {_key(answer): answer for answer in answers}
+        keyed = {stub_of(answer): answer for answer in answers}
         found = {key: self._known[key] for key in keyed if key in self._known}
         while lacking := [key for key in keyed if key not in found]:
             elsewhere = {key: self._scoring[key] for key in lacking if key in self._scoring}
@@ -44,13 +41,17 @@ class Once:
                 await asyncio.wait(elsewhere.values())
             # Whoever asked for the others may have failed or been cancelled: then ask again, here.
             found.update({key: each.result() for key, each in elsewhere.items() if not each.cancelled()})
-        return [found[_key(answer)] for answer in answers]
+        return [found[stub_of(answer)] for answer in answers]
+
+    async def alive(self) -> bool:
+        """Whether the inner signal's judge answers now."""
+        return await self._inner.alive()
 
     async def close(self) -> None:
         """Close the inner signal."""
         await self._inner.close()
 
-    async def _score(self, new: dict[_Key, Answer]) -> dict[_Key, Verdict]:
+    async def _score(self, new: dict[Stub, Answer]) -> dict[Stub, Verdict]:
         waiting = {key: asyncio.get_running_loop().create_future() for key in new}
         self._scoring.update(waiting)
         try:
@@ -66,7 +67,3 @@ class Once:
         while len(self._known) > KEPT_VERDICTS:
             self._known.popitem(last=False)
         return verdicts
-
-
-def _key(answer: Answer) -> _Key:
-    return answer.question.prompt_id, answer.model, text_hash(answer.response), answer.output_tokens

@@ -47,6 +47,10 @@ class OnlySources:
             for answer in answers
         ]
 
+    async def alive(self) -> bool:
+        """Whether the inner signal's judge answers now."""
+        return await self.inner.alive()
+
     async def close(self) -> None:
         """Close the inner signal."""
         await self.inner.close()

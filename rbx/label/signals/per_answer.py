@@ -22,5 +22,9 @@ class PerAnswer:
         """One verdict an answer, in their order."""
         return [self.rate(answer) for answer in answers]
 
+    async def alive(self) -> bool:
+        """Nobody else is asked."""
+        return True
+
     async def close(self) -> None:
         """Nothing is held."""

@@ -42,6 +42,10 @@ class Similarity:
         """One verdict an answer, in their order; the event loop goes on meanwhile."""
         return await asyncio.to_thread(self._score, answers)
 
+    async def alive(self) -> bool:
+        """Nobody else is asked."""
+        return True
+
     async def close(self) -> None:
         """Nothing runs between calls."""
 

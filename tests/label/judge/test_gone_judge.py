@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from rbx.errors import ServerError
-from rbx.label.answer import Answer, Stub, text_hash
+from rbx.label.grid_answers import given_answers
 from rbx.label.journal import Journal
 from rbx.label.judge.judge import Judge
 from rbx.label.label_book import LabelBook
@@ -27,22 +26,11 @@ ANSWERS = [
 ]
 
 
-class Listed:
-    """Answers in memory."""
-
-    def __init__(self, answers: Sequence[Answer]) -> None:
-        self._answers = answers
-        self.stubs = [Stub(each.question.prompt_id, each.model, text_hash(each.response)) for each in answers]
-
-    def load(self, at: int) -> Answer:
-        return self._answers[at]
-
-
 def run_stage(folder: Path, rule: Rule) -> None:
     with scripted(rule) as server, Journal(folder / "labels.jsonl") as journal:
         judge = judge_at(server, endpoint={"concurrency": 4})
         book = LabelBook(journal, {judge.name: judge.digest})
-        asyncio.run(stage(Scoring(Listed(ANSWERS), book), judge))
+        asyncio.run(stage(Scoring(given_answers(ANSWERS), book), judge))
 
 
 async def stage(scoring: Scoring, judge: Judge) -> None:
@@ -73,10 +61,34 @@ def test_the_stage_stops_and_goes_on_where_it_was(tmp_path: Path, gone: Reply) -
         run_stage(tmp_path, goes_after_twenty)
     stopped = statuses(tmp_path)
     assert stopped["ok"] == 20
-    assert set(stopped) == {"ok", "missing"}
+    assert set(stopped) == {"ok"}
     assert asked < 60
     run_stage(tmp_path, lambda path, body: answer(GOOD))
-    assert statuses(tmp_path) == {"ok": 90, "missing": 30}
+    assert statuses(tmp_path) == {"ok": 90}
+
+
+@pytest.mark.parametrize("status", [401, 503])
+def test_fewer_failures_than_an_outage_are_no_judgements_either_if_the_server_is_gone(
+    tmp_path: Path, status: int
+) -> None:
+    few = given_answers(ANSWERS[:3])
+    with scripted(lambda path, body: Reply(status=status), listing_status=lambda: status) as server:
+        judge = judge_at(server, endpoint={"concurrency": 4, "attempts": 1})
+        with Journal(tmp_path / "labels.jsonl") as journal:
+            book = LabelBook(journal, {judge.name: judge.digest})
+            with pytest.raises(ServerError, match="its server is gone"):
+                asyncio.run(stage(Scoring(few, book), judge))
+    assert not statuses(tmp_path)
+
+
+def test_what_a_living_judge_fails_at_the_end_is_kept_as_failed(tmp_path: Path) -> None:
+    few = given_answers(ANSWERS[:3])
+    with scripted(lambda path, body: Reply(status=503)) as server:
+        judge = judge_at(server, endpoint={"concurrency": 4, "attempts": 1})
+        with Journal(tmp_path / "labels.jsonl") as journal:
+            book = LabelBook(journal, {judge.name: judge.digest})
+            asyncio.run(stage(Scoring(few, book), judge))
+    assert statuses(tmp_path) == {"judge_failed": 3}
 
 
 def test_answers_that_fail_among_others_stay_failed(tmp_path: Path) -> None:
@@ -88,4 +100,4 @@ def test_answers_that_fail_among_others_stay_failed(tmp_path: Path) -> None:
         return Reply(status=429) if asked % 3 == 0 else answer(GOOD)
 
     run_stage(tmp_path, every_third_fails)
-    assert statuses(tmp_path) == {"ok": 60, "judge_failed": 30, "missing": 30}
+    assert statuses(tmp_path) == {"ok": 60, "judge_failed": 30}

@@ -209,6 +209,9 @@ class Saying:
     async def ask(self, prompt: str) -> Reply:
         return Reply(self._text)
 
+    async def alive(self) -> bool:
+        return True
+
     async def close(self) -> None:
         pass
 

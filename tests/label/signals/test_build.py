@@ -26,6 +26,9 @@ class Judge:
     async def score(self, answers: Sequence[Answer]) -> list[Verdict]:
         return [Verdict(0.5, "ok")] * len(answers)
 
+    async def alive(self) -> bool:
+        return True
+
     async def close(self) -> None:
         pass
 

@@ -29,6 +29,9 @@ class Fixed:
         self.asked += [answer.response for answer in answers]
         return [self._verdict] * len(answers)
 
+    async def alive(self) -> bool:
+        return True
+
     async def close(self) -> None:
         self.closed += 1
 

@@ -42,6 +42,9 @@ class Slow:
             for answer in answers
         ]
 
+    async def alive(self) -> bool:
+        return True
+
     async def close(self) -> None:
         self.closed += 1
 
