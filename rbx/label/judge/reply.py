@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 LOWEST, HIGHEST = 0.0, 10.0
 RAW_CHARACTERS = 8192
+REASON_CHARACTERS = 8192
+REPLY_CHARACTERS = 1 << 20
 
+_MARK = re.compile(r"[{\[\]]|</?think>")
 _PLAIN_NUMBER = re.compile(r"[+-]?[0-9]+(\.[0-9]+)?")
 
 
@@ -46,16 +50,21 @@ class JudgeFault(Exception):
 def read_judgement(reply: Reply) -> Judgement:
     """Read a reply; raises ``JudgeFault`` with its text for all that is not one clear judgement.
 
-    Prose and code fences around the object are let be; everything in braces must be whole, and where there
-    are several objects they must say the same.
+    Prose, code fences and closed ``<think>`` blocks around the object are let be; everything else in braces
+    must be whole, in no list, and where there are several objects they must say the same. A reason is cut
+    at ``REASON_CHARACTERS``.
     """
     text = encodable(reply.text)
     try:
         if reply.finish_reason == "length":
             raise ValueError("the reply was cut at max_tokens")
-        return _judgement(_only_object(text.rpartition("</think>")[2]))
+        if len(text) > REPLY_CHARACTERS:
+            raise ValueError(f"the reply is longer than {REPLY_CHARACTERS:,} characters")
+        return _judgement(_only_object(text))
     except ValueError as error:
         raise JudgeFault(str(error), raw=text[:RAW_CHARACTERS]) from None
+    except RecursionError:  # to compare or to show what was just short of too deep to read
+        raise JudgeFault("the reply's JSON is nested too deeply", raw=text[:RAW_CHARACTERS]) from None
 
 
 def encodable(text: str) -> str:
@@ -64,24 +73,46 @@ def encodable(text: str) -> str:
 
 
 def _only_object(text: str) -> dict[str, Any]:
-    decoder = json.JSONDecoder(object_pairs_hook=_without_twins)
-    found: list[dict[str, Any]] = []
-    at = text.find("{")
-    while at >= 0:
-        try:
-            value, end = decoder.raw_decode(text, at)
-        except (ValueError, RecursionError):
-            # Never look further inside: an object within a cut one is no judgement.
-            raise ValueError("the reply's JSON is cut or malformed") from None
-        if text[:at].rstrip().endswith("[") or text[end:].lstrip().startswith("]"):
-            raise ValueError("the reply is a list, not one object")
-        found.append(value)
-        at = text.find("{", end)
+    found = list(_objects(text))
     if not found:
         raise ValueError("the reply holds no JSON object" if text.strip() else "the reply is empty")
     if any(other != found[0] for other in found[1:]):
         raise ValueError(f"the reply holds {len(found)} objects that differ")
     return found[0]
+
+
+def _objects(text: str) -> Iterator[dict[str, Any]]:
+    """The objects of a reply in one pass, so that no reply takes more time than its length."""
+    decoder = json.JSONDecoder(object_pairs_hook=_without_twins)
+    any_yet, open_lists = False, 0
+    at = 0
+    while mark := _MARK.search(text, at):
+        at = mark.end()
+        if mark[0] == "<think>":
+            at = text.find("</think>", at) + len("</think>")
+            if at < len("</think>"):
+                raise ValueError("the reply's <think> is not closed, so what it holds is no judgement yet")
+        elif mark[0] == "</think>":
+            # A chat template may have opened it in the prompt: all so far was thought.
+            if any_yet:
+                raise ValueError("the reply holds an object before </think>")
+            open_lists = 0
+        elif mark[0] == "[":
+            open_lists += 1
+        elif mark[0] == "]":
+            if any_yet and not open_lists:
+                raise ValueError("the reply is a list, not one object")
+            open_lists = max(0, open_lists - 1)
+        else:
+            try:
+                value, at = decoder.raw_decode(text, mark.start())
+            except (ValueError, RecursionError):
+                # Never look further inside: an object within a cut one is no judgement.
+                raise ValueError("the reply's JSON is cut or malformed") from None
+            if open_lists:
+                raise ValueError("the reply is a list, not one object")
+            any_yet = True
+            yield value
 
 
 def _without_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -104,7 +135,7 @@ def _judgement(whole: dict[str, Any]) -> Judgement:
         raise ValueError(f"the score is no number: {_shown(score)}")
     if not LOWEST <= score <= HIGHEST:  # NaN is not
         raise ValueError(f"the score is not from 0 to 10: {_shown(score)}")
-    return Judgement(float(score) + 0.0, encodable(reason))  # "-0" is 0
+    return Judgement(float(score) + 0.0, encodable(reason)[:REASON_CHARACTERS])  # "-0" is 0
 
 
 def _shown(value: Any) -> str:

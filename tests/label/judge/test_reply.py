@@ -10,7 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rbx.label.judge.reply import RAW_CHARACTERS, JudgeFault, Judgement, Reply, read_judgement
+from rbx.label.judge.reply import (
+    RAW_CHARACTERS,
+    REASON_CHARACTERS,
+    JudgeFault,
+    Judgement,
+    Reply,
+    read_judgement,
+)
 
 GOOD = '{"reason": "right", "score": 7}'
 
@@ -47,6 +54,17 @@ ILL_FORMED = {
     "a list of one": (f"[{GOOD}]", "list"),
     "a list whose last it is": (f"[1, {GOOD}]", "list"),
     "a list whose first it is": (f"[{GOOD}, 1]", "list"),
+    "a list around it": (f"[1, {GOOD}, 2]", "list"),
+    "a list around two": (f"[1, {GOOD}, 2, {GOOD}, 3]", "list"),
+    "the end of a list": (f"{GOOD}, 2]", "list"),
+    "a list in a fence": (f"```json\n[\n1,\n{GOOD}\n,\n2\n]\n```", "list"),
+    "a thought without end": (f"<think> maybe {GOOD} or higher", "not closed"),
+    "a second thought without end": (f"<think>a</think>{GOOD}<think>or", "not closed"),
+    "an object thought aloud": (f"{GOOD}</think>{GOOD.replace('7', '10')}", "before </think>"),
+    "a thought and no judgement": (f"{GOOD}</think>", "before </think>"),
+    "a judgement in a thought alone": (f"<think>{GOOD}</think>", "no JSON object"),
+    "40,000 and another": (GOOD * 20_000 + '{"a": 1}', "differ"),
+    "longer than any judgement": (GOOD + " " * (1 << 20), "longer than"),
     "a bare number": ("7", "no JSON object"),
     "a JSON string": (json.dumps(GOOD), "cut or malformed"),
     "single quotes": ("{'reason': 'right', 'score': 7}", "cut or malformed"),
@@ -76,6 +94,10 @@ def test_all_else_is_a_fault_that_keeps_the_text(text: str, why: str) -> None:
         f"```json\n{GOOD}\n```",
         f"Here is my judgement:\n\n{GOOD}\n\nI hope it helps.",
         f"{GOOD}\n{GOOD}",
+        f"[Judgement] {GOOD} [1]",
+        f"Reasoning that the template opened, of [1 and [2.</think>\n{GOOD}",
+        f"<think>{GOOD.replace('7', '3')}</think>{GOOD}",
+        GOOD * 30_000,
         f"<think>Between {{6}} and {{8}}: [</think>\n{GOOD}",
     ],
 )
@@ -99,6 +121,23 @@ def test_a_reply_cut_at_its_limit_is_none_even_where_it_reads_well() -> None:
 def test_text_that_no_file_can_hold_is_mended() -> None:
     found = read_judgement(Reply('{"reason": "a\\ud800b", "score": 7}'))
     assert found.reason.encode() == b"a?b"
+
+
+@pytest.mark.parametrize("value", ['{"reason": "a", "score": %s}', '{"x": %s}{"x": %s}'])
+def test_no_depth_of_nesting_is_another_error_than_a_fault(value: str) -> None:
+    for depth in range(300, 1100):
+        deep = "[" * depth + "]" * depth
+        assert isinstance(read(value.replace("%s", deep)), JudgeFault)
+
+
+def test_a_reason_and_a_raw_text_are_bounded() -> None:
+    found = read_judgement(Reply(json.dumps({"score": 5, "reason": "z" * 500_000})))
+    assert found == Judgement(5.0, "z" * REASON_CHARACTERS)
+
+
+def test_a_thought_within_a_reason_is_text() -> None:
+    found = read_judgement(Reply('{"reason": "it leaves <think> open, [1, and }", "score": 2}'))
+    assert found == Judgement(2.0, "it leaves <think> open, [1, and }")
 
 
 def read(text: str) -> Judgement | JudgeFault:
