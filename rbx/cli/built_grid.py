@@ -41,6 +41,11 @@ def print_built(built: Built, folder: Path) -> None:
         found["judge_failed"] for found in scores.values()
     ):
         lines.append("what failed is asked again with --retry-failed")
+    lines.extend(
+        f"warning: {model} answered no prompt at all; `rbx dataset check` tells why"
+        for model, found in answers.items()
+        if not found["ok"]
+    )
     if quality := scores.get(manifest.quality):
         lines.extend(_complaint(manifest.quality, quality))
     lines.append(f"next: rbx dataset show {folder}")

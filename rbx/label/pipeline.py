@@ -11,7 +11,7 @@ from typing import Literal
 from rbx.config.base import Loaded
 from rbx.config.labelling import LabelSource
 from rbx.config.pool import load_pool
-from rbx.errors import ConfigError, UsageError
+from rbx.errors import ConfigError, ServerError, UsageError
 from rbx.grid.build import Built, write_harvest
 from rbx.grid.spec import DatasetSpec
 from rbx.grid.store import refuse_place
@@ -89,11 +89,22 @@ def label_grid(
         named = digests(source, offline=options.offline_vllm)
         by_id = {question.prompt_id: question for question in collected.questions}
         with AnswerBook(answers, named, by_id) as book:
+            _refuse_silence(book, workspace)
             if not run_scoring(Scoring(book, scores, options.retry_failed), signals, progress):
                 return replace(outcome, interrupted=True)
             harvest = harvest_labels(source, collected, book, scores, signals)
         built = write_harvest(loaded, harvest, folder, progress.say, force=options.force, succeeds=taken_up)
         return replace(outcome, built=built)
+
+
+def _refuse_silence(book: AnswerBook, workspace: Workspace) -> None:
+    """A grid without a single answer helps nobody; raises ``ServerError`` with what the first failed of."""
+    if not book.stubs:
+        why = next((row.error or "an empty answer" for row in book.rows()), "nothing was asked")
+        raise ServerError(
+            f"no model answered any prompt; the first: {why}. Mend that and run again with --retry-failed; what "
+            f"came back is in {workspace.answers}"
+        )
 
 
 def chosen_source(spec: DatasetSpec, judges: Sequence[str]) -> LabelSource:

@@ -275,3 +275,13 @@ def test_tampered_prompts_are_refused(tmp_path: Path) -> None:
         pq.write_table(table.replace_schema_metadata({b"rbx": b"[]"}), path)
         with pytest.raises(RbxError, match=r"not the prompts of a build"):
             build(sums)
+
+
+def test_models_that_answer_nothing_make_no_grid(tmp_path: Path) -> None:
+    def refusing(path: str, body: dict[str, Any]) -> Reply:
+        return Reply({"error": {"message": "frequency_penalty is not supported"}}, status=400)
+
+    with job(tmp_path, models=(refusing, refusing)) as sums:
+        with pytest.raises(ServerError, match=r"no model answered any prompt; the first: .*not supported"):
+            build(sums)
+        assert not (tmp_path / "grid").exists()
