@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Literal
 
 from rbx.config.gateway import BreakerConfig
 
 BreakerState = Literal["closed", "open", "half-open"]
 _GROWTH = 2.0
+
+
+def _always() -> bool:
+    return True
 
 
 class Breaker:
@@ -80,13 +85,15 @@ class Breaker:
             self._closed_at_s = now_s
             self._working_since_s = now_s
 
-    def failed(self, now_s: float, ticket: int | None = None, *, may_open: bool = True) -> None:
-        """A request failed in a way that counts. ``may_open`` False keeps a closed breaker closed."""
+    def failed(
+        self, now_s: float, ticket: int | None = None, *, may_open: Callable[[], bool] = _always
+    ) -> None:
+        """A request failed in a way that counts. A closed breaker asks ``may_open`` before it opens."""
         if self._stale(ticket):
             return
         if self._state == "closed":
             self._failures += 1
-            if may_open and self._failures >= self.config.failures:
+            if self._failures >= self.config.failures and may_open():
                 self._open(now_s)
         elif self._probe is not None:
             self._open(now_s)
@@ -97,7 +104,7 @@ class Breaker:
         if self._probe is not None and ticket in (None, self._probe):
             self._probe = None
 
-    def check(self, now_s: float, has_work: bool, *, may_open: bool = True) -> None:
+    def check(self, now_s: float, has_work: bool, *, may_open: Callable[[], bool] = _always) -> None:
         """Apply the rule of progress; call it every second or so.
 
         ``has_work`` tells that requests which should give tokens are under way; a plain answer gives none
@@ -113,9 +120,9 @@ class Breaker:
         if self._probe is not None:
             if now_s - self._probe_progress_s >= self.config.no_progress_s:
                 self._open(now_s)
-        elif self._state == "closed" and may_open:
+        elif self._state == "closed":
             silent_s = now_s - max(self._working_since_s, self._progress_s)
-            if silent_s >= self.config.no_progress_s:
+            if silent_s >= self.config.no_progress_s and may_open():
                 self._open(now_s)
 
     def _ripen(self, now_s: float) -> None:
@@ -166,8 +173,15 @@ class Breakers:
         """Whether a request may be sent to ``instance``."""
         return self._each[instance].allows(now_s)
 
+    def allowed(self, now_s: float) -> list[bool]:
+        """``allows`` of every instance."""
+        return [breaker.allows(now_s) for breaker in self._each]
+
     def retry_at_s(self, instances: Sequence[int]) -> float:
-        """When the first of ``instances`` may be tried again, for a Retry-After; infinite without any."""
+        """When the first of ``instances`` may be tried again, for a Retry-After; infinite without any.
+
+        Where a probe is under way that time has passed.
+        """
         return min((self._each[instance].retry_at_s for instance in instances), default=math.inf)
 
     def sent(self, instance: int, now_s: float) -> int:
@@ -189,7 +203,7 @@ class Breakers:
     ) -> None:
         """A request failed in a way that counts; ``refused``: it got no connection."""
         self._refused[instance] = refused
-        self._each[instance].failed(now_s, ticket, may_open=self._may_open(instance))
+        self._each[instance].failed(now_s, ticket, may_open=partial(self._may_open, instance))
 
     def abandoned(self, instance: int, now_s: float, ticket: int | None = None) -> None:
         """A request ended without telling anything of the instance."""
@@ -198,7 +212,7 @@ class Breakers:
     def check(self, now_s: float, has_work: Sequence[bool]) -> None:
         """Apply the rule of progress to all instances."""
         for instance, (breaker, works) in enumerate(zip(self._each, has_work, strict=True)):
-            breaker.check(now_s, works, may_open=self._may_open(instance))
+            breaker.check(now_s, works, may_open=partial(self._may_open, instance))
 
     def _may_open(self, instance: int) -> bool:
         share = self._each[instance].config.max_open_share

@@ -29,10 +29,12 @@ from tests.serve.upstream.streaming_server import (
 CHAT = "/chat/completions"
 BODY: dict[str, Any] = {"model": "any", "stream": True, "messages": [{"role": "user", "content": "hi"}]}
 QUICK = Deadlines(connect_s=1.0, first_token_s=0.3, between_tokens_s=0.3, total_s=20.0)
+STEADY = Deadlines(first_token_s=0.6, between_tokens_s=0.6)
+PATIENT = Deadlines()
 
 
 async def followed(
-    served: Streaming, deadlines: Deadlines = QUICK, body: dict[str, Any] = BODY
+    served: Streaming, deadlines: Deadlines = PATIENT, body: dict[str, Any] = BODY
 ) -> tuple[list[Piece], UpstreamFault | None]:
     """Pieces of one request, and the fault that ended it."""
     instance = served.instance()
@@ -52,7 +54,7 @@ async def followed(
 
 
 def follow(
-    steps: Sequence[Step], deadlines: Deadlines = QUICK, body: dict[str, Any] = BODY
+    steps: Sequence[Step], deadlines: Deadlines = PATIENT, body: dict[str, Any] = BODY
 ) -> tuple[list[Piece], UpstreamFault | None]:
     async def run() -> tuple[list[Piece], UpstreamFault | None]:
         async with streaming(lambda _: Script(steps)) as served:
@@ -107,7 +109,7 @@ def test_the_request_goes_out_under_the_served_name_with_the_key_and_nothing_els
     async def use(served: Streaming) -> None:
         instance = served.instance(served_name="org/tiny", api_key_env="TINY_KEY")
         body = {**BODY, "n": 1, "unknown": {"deep": [1, None, 0.5]}}
-        exchange = await instance.send(CHAT, body, QUICK)
+        exchange = await instance.send(CHAT, body, PATIENT)
         await exchange.close()
         await instance.close()
         assert served.bodies == [{**body, "model": "org/tiny"}]
@@ -120,7 +122,7 @@ def test_the_request_goes_out_under_the_served_name_with_the_key_and_nothing_els
 def test_only_safe_headers_come_back() -> None:
     async def use(served: Streaming) -> None:
         instance = served.instance()
-        exchange = await instance.send(CHAT, BODY, QUICK)
+        exchange = await instance.send(CHAT, BODY, PATIENT)
         assert exchange.headers == {
             "content-type": "text/event-stream; charset=utf-8",
             "x-request-id": "abc",
@@ -138,7 +140,7 @@ def test_only_safe_headers_come_back() -> None:
 def test_the_servers_request_id_is_ours_where_a_header_can_carry_it(given: str, sent: bool) -> None:
     async def use(served: Streaming) -> None:
         instance = served.instance()
-        await (await instance.send(CHAT, BODY, QUICK, given)).close()
+        await (await instance.send(CHAT, BODY, PATIENT, given)).close()
         await instance.close()
         assert (f"x-request-id: {given}" in served.heads[0]) == sent
         assert "Evil" not in served.heads[0]
@@ -150,7 +152,7 @@ def test_connections_are_kept_for_the_next_request() -> None:
     async def use(served: Streaming) -> None:
         instance = served.instance()
         for _ in range(5):
-            exchange = await instance.send(CHAT, BODY, QUICK)
+            exchange = await instance.send(CHAT, BODY, PATIENT)
             assert [piece.done async for piece in exchange.pieces()] == [False, False, True]
             await exchange.close()
             await asyncio.sleep(0.01)
@@ -215,7 +217,7 @@ def test_an_answer_of_no_tokens_is_an_answer() -> None:
 def test_role_chunks_and_comments_do_not_satisfy_the_first_token_deadline() -> None:
     pings: list[Step] = [b": ping\n\n", 0.05]
     started_s = time.monotonic()
-    _, fault = follow([ROLE, *pings * 100, said("late"), FINISH, DONE])
+    _, fault = follow([ROLE, *pings * 100, said("late"), FINISH, DONE], QUICK)
     assert fault is not None
     assert (fault.kind, fault.retryable, fault.counts) == ("first_token_timeout", True, True)
     assert time.monotonic() - started_s < 3.0
@@ -230,7 +232,7 @@ def test_reasoning_satisfies_it() -> None:
 
 def test_a_server_that_never_answers_meets_the_first_token_deadline() -> None:
     async def use(served: Streaming) -> None:
-        _, fault = await followed(served)
+        _, fault = await followed(served, QUICK)
         assert fault is not None
         assert fault.kind == "first_token_timeout"
         await until(lambda: served.under_way == 0, 1.0)
@@ -240,7 +242,7 @@ def test_a_server_that_never_answers_meets_the_first_token_deadline() -> None:
 
 def test_comments_are_no_progress_between_tokens() -> None:
     pings: list[Step] = [b": ping\n\n", 0.05]
-    pieces, fault = follow([said("a"), *pings * 100, said("b"), FINISH, DONE])
+    pieces, fault = follow([said("a"), *pings * 100, said("b"), FINISH, DONE], QUICK)
     assert fault is not None
     assert (fault.kind, fault.counts) == ("stalled", True)
     assert pieces[0].tokens == 1
@@ -249,7 +251,7 @@ def test_comments_are_no_progress_between_tokens() -> None:
 
 def test_a_slow_but_steady_stream_outlives_both_deadlines() -> None:
     slow: list[Step] = [step for _ in range(12) for step in (said("a"), 0.1)]
-    pieces, fault = follow([*slow, FINISH, DONE])
+    pieces, fault = follow([*slow, FINISH, DONE], STEADY)
     assert fault is None
     assert sum(piece.tokens for piece in pieces) == 12
 
@@ -261,14 +263,14 @@ def test_tokens_whose_text_is_held_back_are_progress() -> None:
 
     slow: list[Step] = [step for count in range(2, 10) for step in (held(count), 0.1)]
     usage = {"prompt_tokens": 5, "completion_tokens": 10}
-    pieces, fault = follow([said("a"), *slow, said("b", usage=usage), FINISH, DONE])
+    pieces, fault = follow([said("a"), *slow, said("b", usage=usage), FINISH, DONE], STEADY)
     assert fault is None
     assert [piece.tokens for piece in pieces if piece.tokens] == [1, 9]
 
 
 def test_the_total_deadline_ends_an_answer_without_blaming_the_instance() -> None:
     slow: list[Step] = [step for _ in range(100) for step in (said("a"), 0.05)]
-    _, fault = follow(slow, QUICK.model_copy(update={"total_s": 0.6}))
+    _, fault = follow(slow, PATIENT.model_copy(update={"total_s": 0.6}))
     assert fault is not None
     assert (fault.kind, fault.counts) == ("stalled", False)
 
@@ -276,7 +278,7 @@ def test_the_total_deadline_ends_an_answer_without_blaming_the_instance() -> Non
 def test_a_reader_that_is_slow_is_not_the_servers_silence() -> None:
     async def use(served: Streaming) -> None:
         instance = served.instance()
-        exchange = await instance.send(CHAT, BODY, QUICK)
+        exchange = await instance.send(CHAT, BODY, PATIENT.model_copy(update={"between_tokens_s": 0.3}))
         count = 0
         async for piece in exchange.pieces():
             await asyncio.sleep(0.5 if count < 2 else 0.0)
@@ -291,7 +293,7 @@ def test_a_reader_that_is_slow_is_not_the_servers_silence() -> None:
 def test_closing_tells_the_server_within_a_second() -> None:
     async def use(served: Streaming) -> None:
         instance = served.instance()
-        exchanges = [await instance.send(CHAT, BODY, QUICK) for _ in range(50)]
+        exchanges = [await instance.send(CHAT, BODY, PATIENT) for _ in range(50)]
         assert served.under_way == 50
         for exchange in exchanges:
             await exchange.close()
@@ -365,7 +367,7 @@ def test_a_connection_that_the_server_closed_when_idle_is_not_used_again() -> No
     async def use(served: Streaming) -> None:
         instance = served.instance()
         for _ in range(3):
-            exchange = await instance.send(CHAT, BODY, QUICK)
+            exchange = await instance.send(CHAT, BODY, PATIENT)
             assert [piece.done async for piece in exchange.pieces()] == [False, False, True]
             await exchange.close()
             await asyncio.sleep(0.05)
