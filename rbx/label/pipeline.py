@@ -102,8 +102,8 @@ def _refuse_silence(book: AnswerBook, workspace: Workspace) -> None:
     if not book.stubs:
         why = next((row.error or "an empty answer" for row in book.rows()), "nothing was asked")
         raise ServerError(
-            f"no model answered any prompt; the first: {why}. Mend that and run again with --retry-failed; what "
-            f"came back is in {workspace.answers}"
+            f"no model answered any prompt; the first: {why}. Mend that and run again with --retry-failed; "
+            f"what came back is in {workspace.answers}"
         )
 
 
