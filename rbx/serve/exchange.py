@@ -78,9 +78,12 @@ class Exchange(Protocol):
 class UpstreamInstance(Protocol):
     """One server of the pool."""
 
-    async def send(self, path: str, body: Mapping[str, Any], deadlines: Deadlines) -> Exchange:
+    async def send(
+        self, path: str, body: Mapping[str, Any], deadlines: Deadlines, request_id: str | None = None
+    ) -> Exchange:
         """Send a request body to ``path`` below the API's base; returns with the first piece at hand.
 
+        ``request_id`` is what the server is to call it, by the header ``X-Request-Id``.
         Raises ``UpstreamFault``. Cancelling the task that awaits it cancels the request at the server.
         """
 

@@ -118,7 +118,9 @@ class Placer:
         body = upstream_body(asked, self._models[i], placement.max_tokens, budgeted=budgeted)
         begun = False
         try:
-            exchange = await self._upstreams[i].send(f"/{asked.path}", body, request.version.config.deadlines)
+            exchange = await self._upstreams[i].send(
+                f"/{asked.path}", body, request.version.config.deadlines, placement.name
+            )
             begun = True
         except UpstreamFault as fault:
             self.note(fault, i)

@@ -17,7 +17,7 @@ import orjson
 from rbx.config.endpoint import environment_key
 from rbx.config.endpoints import InstanceEndpoint
 from rbx.config.gateway import Deadlines
-from rbx.label.completion import environment_proxy
+from rbx.label.proxy import environment_proxy
 from rbx.load.completion_chunk import read_chunk
 from rbx.serve.exchange import Exchange, FaultKind, Piece, UpstreamFault
 from rbx.serve.upstream.chunk_piece import chunk_piece, told_error
@@ -217,9 +217,12 @@ async def _bounded(response: aiohttp.ClientResponse, most_bytes: int) -> bytes |
 
 
 def _choices(body: Mapping[str, Any]) -> int:
-    """How many choices the request asks for, at least."""
-    n = body.get("n")
-    return n if type(n) is int and n > 1 else 1
+    """How many choices the request asks for: ``n`` for each of its prompts, which may be token ids."""
+    n, prompt = body.get("n"), body.get("prompt")
+    prompts = 1
+    if isinstance(prompt, list) and prompt and not isinstance(prompt[0], int):
+        prompts = len(prompt)
+    return prompts * (n if type(n) is int and n > 1 else 1)
 
 
 def _passed(response: aiohttp.ClientResponse, content_type: str) -> dict[str, str]:

@@ -50,7 +50,10 @@ class StandIn:
         self.cancelled = 0
         self.closed = False
 
-    async def send(self, path: str, body: Mapping[str, Any], deadlines: Deadlines) -> StandInExchange:
+    async def send(
+        self, path: str, body: Mapping[str, Any], deadlines: Deadlines, request_id: str | None = None
+    ) -> StandInExchange:
+        assert request_id
         self.paths.append(path)
         self.bodies.append(dict(body))
         self.under_way += 1

@@ -58,7 +58,6 @@ def test_a_hundred_swaps_under_load_and_each_answer_under_one_version() -> None:
         ({"policy": {"kind": "routebalance", "weights": [[1.0, 0.0, 0.0]]}}, None),  # no bundle
         ({**SHORTEST, "deadline": {}}, "deadline"),
         ({**SHORTEST, "deadlines": {"first_token_s": -1.0}}, "deadlines.first_token_s"),
-        ({**SHORTEST, "deadlines": {"first_token_s": 1e999}}, None),
         ({**SHORTEST, "retries": {"attempts": 0}, "watch": {"period_s": 0.0}}, "retries.attempts"),
         ({}, "policy"),
     ],
@@ -66,10 +65,7 @@ def test_a_hundred_swaps_under_load_and_each_answer_under_one_version() -> None:
 def test_a_faulty_configuration_changes_nothing(changes: dict[str, Any], key: str | None) -> None:
     with serving() as place:
         before = place.client.get("/v1/config").json()
-        content = (
-            httpx.Request("PUT", place.url, json=changes).content if "1e999" not in str(changes) else b""
-        )
-        answer = place.client.put("/v1/config", content=content)
+        answer = place.client.put("/v1/config", json=changes)
         assert answer.status_code == 400, answer.text
         error = answer.json()["error"]
         if key is not None:
@@ -102,11 +98,10 @@ def test_an_outdated_writer_is_told_so() -> None:
 def test_the_configuration_is_guarded() -> None:
     with serving(config_token="s3cret") as place:
         assert place.client.get("/v1/config").status_code == 401
-        for given in ("Bearer wrong", "s3cret", "Bearer s3cret ", "Bearer \xe9"):
-            headers = {"authorization": given.encode("latin-1")}
+        for given in (b"Bearer wrong", b"s3cret", b"Bearer s3cret2", b"Bearer \xe9"):
+            headers = {b"authorization": given}
             answer = place.client.put("/v1/config", json=always("tiny"), headers=headers)
-            if given.strip() != "Bearer s3cret":
-                assert answer.status_code == 401
+            assert answer.status_code == 401
         good = {"authorization": "Bearer s3cret"}
         assert place.client.get("/v1/config", headers=good).status_code == 200
     with serving() as place:

@@ -16,8 +16,6 @@ import pytest
 from rbx.serve.exchange import FaultKind, UpstreamFault
 from tests.serve.gateway.serving import CHAT, Serving, config, serving
 
-PATIENT = {"first_token_s": 5.0}
-
 
 def refusing() -> UpstreamFault:
     return UpstreamFault("refused", "connection refused", True)
@@ -139,11 +137,14 @@ def test_a_half_open_breaker_lets_one_of_a_burst_through() -> None:
 
 
 def leave_after(place: Serving, events: int) -> None:
-    with httpx.Client(base_url=place.url, timeout=10, trust_env=False) as client:
-        with client.stream("POST", "/v1/chat/completions", json={**CHAT, "stream": True}) as answer:
-            lines = answer.iter_lines()
-            for _ in range(2 * events):
-                next(lines)
+    asked = {**CHAT, "stream": True}
+    with (
+        httpx.Client(base_url=place.url, timeout=10, trust_env=False) as client,
+        client.stream("POST", "/v1/chat/completions", json=asked) as answer,
+    ):
+        lines = answer.iter_lines()
+        for _ in range(2 * events):
+            next(lines)
 
 
 def test_fifty_clients_that_leave_amid_their_answers_leave_nothing_behind() -> None:

@@ -1,0 +1,192 @@
+"""The gateway as it is deployed: HTTP clients, watch and breakers over mock servers."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+import orjson
+import uvicorn
+
+from rbx.config.gateway import GatewayConfig
+from rbx.config.pool import Pool
+from rbx.heads.bundle import Bundle
+from rbx.serve.gateway.app import gateway_app
+from rbx.serve.gateway.gateway import Gateway
+from rbx.serve.mock.serving import MockTier, serve_mock
+from rbx.serve.upstream.instance import HttpInstance
+from rbx.serve.watch.pool_watch import PoolWatch
+from tests.heads.pools import pool, tier
+from tests.serve.gateway.serving import CHAT, config
+
+WEIGHTS = {"kind": "routebalance", "weights": [[0.4, 0.3, 0.3]]}
+
+
+def roomy_pool() -> Pool:
+    """The bundle's pool: same tiers, limits and step times."""
+    return pool(tier("large-a", "large", 0.03), tier("tiny-b", "tiny", 0.01))
+
+
+@dataclass
+class Place:
+    client: httpx.Client
+    url: str
+    gateway: Gateway
+    tiers: MockTier
+
+    def ask(self, **changes: Any) -> httpx.Response:
+        with httpx.Client(base_url=self.url, timeout=60, trust_env=False) as client:
+            return client.post("/v1/chat/completions", json={**CHAT, "max_tokens": 40, **changes})
+
+    def settled(self, within_s: float) -> None:
+        until_s = time.monotonic() + within_s
+        while time.monotonic() < until_s:
+            load = sum(self.gateway.placer.load.in_flight.values())
+            inside = sum(sight.running + sight.waiting for sight in self.tiers.sight().values())
+            if (
+                self.gateway.in_flight == load == inside == 0
+                and not self.gateway.watch.view(time.monotonic()).in_flight.any()
+            ):
+                return
+            time.sleep(0.01)
+        raise AssertionError((self.gateway.in_flight, load, self.tiers.sight()))
+
+
+@contextmanager
+def deployed(
+    gateway_config: GatewayConfig, bundle: Bundle | None = None, time_scale: float = 10.0
+) -> Iterator[Place]:
+    over = roomy_pool()
+    with serve_mock(over, time_scale=time_scale) as tiers:
+        endpoints = tiers.endpoints.of(over)
+        upstreams = [
+            HttpInstance(instance.name, endpoint, instance.tier.model)
+            for instance, endpoint in zip(over.instances, endpoints, strict=True)
+        ]
+        watch = PoolWatch(over, endpoints, gateway_config.watch)
+        gateway = Gateway(over, bundle, upstreams, watch, gateway_config)
+        settings = uvicorn.Config(gateway_app(gateway), port=0, log_level="warning", access_log=False)
+        server = uvicorn.Server(settings)
+        thread = threading.Thread(target=server.run, daemon=True)
+        thread.start()
+        until_s = time.monotonic() + 60
+        while not server.started:
+            assert thread.is_alive()
+            assert time.monotonic() < until_s
+            time.sleep(0.01)
+        url = f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
+        try:
+            with httpx.Client(base_url=url, timeout=60, trust_env=False) as client:
+                yield Place(client, url, gateway, tiers)
+        finally:
+            server.should_exit = True
+            thread.join(30)
+            assert not thread.is_alive()
+
+
+def whole(content: bytes) -> bool:
+    return content.endswith(b"data: [DONE]\n\n") and b'"error"' not in content
+
+
+def test_streams_and_plain_answers_by_the_heads_and_by_name(bundle: Bundle) -> None:
+    with deployed(config(policy=WEIGHTS), bundle) as place:
+        models: Counter[str] = Counter()
+        for k in range(12):
+            topic = ("algebra", "poetry", "history", "coding")[k % 4]
+            messages = [{"role": "user", "content": f"{topic} question {k}"}]
+            answer = place.ask(messages=messages, stream=bool(k % 2))
+            assert answer.status_code == 200, answer.text
+            assert answer.headers["x-rbx-decision-mode"] == "policy"
+            models[answer.headers["x-rbx-model"]] += 1
+            if k % 2:
+                assert whole(answer.content)
+            else:
+                assert answer.json()["usage"]["completion_tokens"] <= 40
+        assert sum(models.values()) == 12
+        named = place.ask(model="large")
+        assert named.headers["x-rbx-model"] == named.json()["model"] == "large"
+        place.settled(2.0)
+
+
+def test_a_tier_that_dies_under_load_fails_no_request_that_had_not_begun(bundle: Bundle) -> None:
+    with deployed(config(policy=WEIGHTS), bundle) as place:
+        with ThreadPoolExecutor(12) as clients:
+            first = [clients.submit(place.ask, stream=True) for _ in range(24)]
+            for future in first:
+                assert whole(future.result().content)
+            place.tiers.set_faults({"kind": "refuse", "target": "large-a"})
+            second = [clients.submit(place.ask, stream=True) for _ in range(60)]
+            answers = [future.result() for future in second]
+        assert [a.status_code for a in answers] == [200] * 60
+        assert all(whole(a.content) for a in answers)
+        assert {a.headers["x-rbx-model"] for a in answers} == {"tiny"}
+        place.settled(2.0)
+
+
+def test_a_server_that_dies_amid_its_answers_is_told_and_the_next_are_placed_elsewhere() -> None:
+    with deployed(config()) as place:
+        place.tiers.set_faults({"kind": "crash", "after_chunks": 3, "target": "tiny-b"})
+        answers = [place.ask(stream=True) for _ in range(16)]
+        assert {a.status_code for a in answers} == {200}
+        cut = [a for a in answers if not whole(a.content)]
+        assert cut
+        for answer in cut:
+            assert answer.headers["x-rbx-model"] == "tiny"
+            last = answer.content.strip().split(b"\n\n")[-1]
+            assert orjson.loads(last[6:])["error"]["code"] == "upstream_cut"
+        assert all(whole(a.content) for a in answers if a.headers["x-rbx-model"] == "large")
+        place.settled(2.0)
+
+
+def test_servers_that_accept_and_never_answer_are_left_after_the_deadline() -> None:
+    quick = config(deadlines={"first_token_s": 0.5}, breaker={"failures": 2, "open_s": 30.0})
+    with deployed(quick) as place:
+        place.tiers.set_faults({"kind": "hang", "target": "tiny-b"})
+        with ThreadPoolExecutor(8) as clients:
+            answers = [f.result() for f in [clients.submit(place.ask, stream=True) for _ in range(24)]]
+        assert [a.status_code for a in answers] == [200] * 24
+        assert {a.headers["x-rbx-model"] for a in answers} == {"large"}
+        assert "2" in {a.headers["x-rbx-attempts"] for a in answers}
+        place.settled(2.0)
+
+
+def test_fifty_clients_that_leave_free_the_servers_within_a_second() -> None:
+    def leave(place: Place) -> None:
+        asked = {**CHAT, "stream": True, "max_tokens": 900, "ignore_eos": True, "min_tokens": 900}
+        with (
+            httpx.Client(base_url=place.url, timeout=60, trust_env=False) as client,
+            client.stream("POST", "/v1/chat/completions", json=asked) as answer,
+        ):
+            lines = answer.iter_lines()
+            for _ in range(6):
+                next(lines)
+
+    with deployed(config(), time_scale=2.0) as place:
+        with ThreadPoolExecutor(10) as clients:
+            list(clients.map(lambda _: leave(place), range(50)))
+        place.settled(1.0)
+        assert "rbx_clients_left_total 50.0" in place.client.get("/metrics").text
+
+
+def test_all_servers_down_is_503_and_they_are_found_again() -> None:
+    with deployed(config(breaker={"failures": 1, "open_s": 0.2}, watch={"period_s": 0.1})) as place:
+        place.tiers.set_faults({"kind": "refuse"})
+        until_s = time.monotonic() + 20
+        while (answer := place.ask()).status_code != 503:
+            assert answer.status_code in (502, 503)
+            assert time.monotonic() < until_s
+        assert int(answer.headers["retry-after"]) >= 1
+        place.tiers.set_faults()
+        until_s = time.monotonic() + 20
+        while (answer := place.ask()).status_code != 200:
+            assert answer.status_code in (502, 503)
+            assert time.monotonic() < until_s
+            time.sleep(0.05)
+        place.settled(2.0)
