@@ -9,6 +9,7 @@ import pytest
 
 from rbx.config.experiment import Batching, SchedulerConfig
 from rbx.config.policy import RoutedPolicy
+from rbx.heads.bea.unseen import NOTHING_UNSEEN, UnseenRequests
 from rbx.policy.base import Assignment, Needs
 from rbx.policy.build import build_policy
 from rbx.policy.pool_state import PoolState
@@ -108,6 +109,22 @@ def test_dispatches_that_telemetry_does_not_show_stay_booked_until_it_does() -> 
     assert first == [[0, 0, 0, 0], [0, 0, 0, 0]]
     assert second == [[2, 0, 0, 0], [1, 0, 0, 0]]  # two seats, one waits
     assert third == [[0, 0, 0, 0], [0, 0, 0, 0]]
+
+
+def test_a_driver_that_knows_what_telemetry_lacks_is_believed_instead_of_counting() -> None:
+    """Nothing is booked twice, and nothing stays booked that the driver no longer names."""
+    policy = Recorder(needs_predictions=False)
+    runtime = runtime_of(policy, asks([5.0] * 9))
+    told = UnseenRequests.of([0.5, 0.6, 0.7], [20] * 3, [10] * 3, [5] * 3)
+    for unseen in (told, NOTHING_UNSEEN):
+        for request in range(3):
+            runtime.submit(request, 1.0)
+        batch = runtime.close(runtime.closes_s())
+        on_others = (NOTHING_UNSEEN,) * 3
+        runtime.decide(batch, telemetry_of(SERVERS), batch.ready_s, unseen=(unseen, *on_others))
+    (_, *first), (_, *second) = policy.seen
+    assert first == [[2, 0, 0, 0], [1, 0, 0, 0]]
+    assert second == [[0, 0, 0, 0], [0, 0, 0, 0]]
 
 
 def test_a_burst_under_frozen_telemetry_spreads_over_the_pool() -> None:
