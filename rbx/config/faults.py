@@ -97,7 +97,7 @@ class WrongUsage(RequestFault):
 
 
 class Refuse(Fault):
-    """New connections are refused; answers under way go on."""
+    """New connections are refused; answers under way go on, and a kept-alive connection gets no new one."""
 
     kind: Literal["refuse"]
 

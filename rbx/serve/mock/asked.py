@@ -31,12 +31,12 @@ class _Body(BaseModel):
     model: str | None = None
     messages: Annotated[list[dict[str, Any]], Field(min_length=1)] | None = None
     prompt: str | list[str] | list[int] | None = None
-    stream: bool = False
+    stream: bool | None = False
     stream_options: _StreamOptions | None = None
     max_tokens: _Count | None = None
     max_completion_tokens: _Count | None = None
-    min_tokens: Annotated[int, Field(ge=0, le=_LARGEST, strict=True)] = 0
-    ignore_eos: bool = False
+    min_tokens: Annotated[int, Field(ge=0, le=_LARGEST, strict=True)] | None = None
+    ignore_eos: bool | None = None
     n: int | None = None
     rbx_prompt_tokens: _Count | None = None
     rbx_output_tokens: _Count | None = None
@@ -76,13 +76,13 @@ def read_asked(api: Api, content: bytes, headers: Mapping[str, str], tier: Tier,
     prompt_tokens = body.rbx_prompt_tokens or counted
     cap = _cap(body, api, prompt_tokens, tier.limits.max_model_len)
     wording = wording_seed(tier.model, text, seed)
-    natural = body.rbx_output_tokens or max(natural_length(wording), body.min_tokens)
+    natural = body.rbx_output_tokens or max(natural_length(wording), body.min_tokens or 0)
     if body.ignore_eos:
         natural = cap + 1
     options = body.stream_options or _StreamOptions()
     return Asked(
         api,
-        body.stream,
+        bool(body.stream),
         options.include_usage,
         options.include_usage and options.continuous_usage_stats,
         prompt_tokens,

@@ -48,12 +48,12 @@ class Condition:
 class FaultBook:
     """The faults of one instance and whom they have hit; times in seconds of any clock."""
 
-    def __init__(self, faults: tuple[AnyFault, ...], start_s: float, seed: int) -> None:
-        """In force from ``start_s`` on; ``seed`` decides which requests a share of them hits."""
+    def __init__(self, faults: tuple[AnyFault, ...], start_s: float, chance: random.Random) -> None:
+        """In force from ``start_s`` on; ``chance`` decides which requests a share of them hits."""
         self.faults = faults
         self._start_s = start_s
         self._hits: Counter[int] = Counter()
-        self._chance = random.Random(seed)
+        self._chance = chance
 
     def condition(self, now_s: float) -> Condition:
         """Of the instance now; several slow faults multiply."""

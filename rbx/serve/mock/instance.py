@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import socket
 import time
 from typing import Any
@@ -40,10 +41,11 @@ class MockInstance:
         self.name, self.tier, self.seed = instance.name, instance.tier, seed
         self.engine = PacedEngine(self.tier, time_scale, loop)
         self._loop, self._time_scale = loop, time_scale
-        self._book = FaultBook((), loop.time(), seed)
+        self._book = self._book_of(())
         self._condition = Condition()
         self._stale_page: str | None = None
         self._changes: asyncio.Task[None] | None = None
+        self._turn = asyncio.Lock()  # held while the condition changes
         self._listener = Listener(self._app(), sock)
 
     @property
@@ -67,20 +69,20 @@ class MockInstance:
 
     async def close(self) -> None:
         """End everything and give up the port."""
+        async with self._turn:
+            self._forget_script()
+            self.engine.close()
+            await self._listener.close()
         if self._changes is not None:
-            self._changes.cancel()
             await asyncio.wait([self._changes])
-        self.engine.close()
-        await self._listener.close()
 
     async def set_faults(self, faults: tuple[AnyFault, ...]) -> None:
         """Put ``faults`` in force from now on in the place of those before."""
-        if self._changes is not None:
-            self._changes.cancel()
-            await asyncio.wait([self._changes])
-        self._book = FaultBook(faults, self._loop.time(), self.seed)
-        await self._come_into(self._book.condition(self._loop.time()))
-        self._changes = asyncio.ensure_future(self._follow_script())
+        async with self._turn:
+            self._forget_script()
+            self._book = self._book_of(faults)
+            await self._come_into(self._book.condition(self._loop.time()))
+            self._changes = asyncio.ensure_future(self._follow_script())
 
     def next_request(self) -> RequestFaults | None:
         """See ``Served.next_request``."""
@@ -93,7 +95,16 @@ class MockInstance:
     async def _follow_script(self) -> None:
         while (at_s := self._book.next_change_s(self._loop.time())) is not None:
             await asyncio.sleep(max(0.0, at_s - self._loop.time()))
-            await self._come_into(self._book.condition(self._loop.time()))
+            async with self._turn:
+                await self._come_into(self._book.condition(self._loop.time()))
+
+    def _forget_script(self) -> None:
+        """Only with the turn held: a change of condition is never broken off in the middle."""
+        if self._changes is not None:
+            self._changes.cancel()
+
+    def _book_of(self, faults: tuple[AnyFault, ...]) -> FaultBook:
+        return FaultBook(faults, self._loop.time(), random.Random(f"{self.seed}/{self.name}"))
 
     async def _come_into(self, condition: Condition) -> None:
         before, self._condition = self._condition, condition

@@ -97,6 +97,13 @@ def test_what_ends_an_answer(mock: MockTier, asked: dict[str, Any], tokens: int,
     assert (len(heard.texts), heard.finish_reason) == (tokens, reason)
 
 
+def test_fields_that_are_null_count_as_absent(mock: MockTier) -> None:
+    names = ("stream", "stream_options", "max_tokens", "min_tokens", "ignore_eos", "n", "model", "tools")
+    body = chat(rbx_output_tokens=4) | dict.fromkeys(names)
+    found = post(mock.url("twin/0"), "/chat/completions", body).json()
+    assert found["usage"]["completion_tokens"] == 4
+
+
 def test_headers_tell_tokens_too(mock: MockTier) -> None:
     told = {"x-rbx-prompt-tokens": "77", "x-rbx-output-tokens": "5"}
     found = post(mock.url("twin/0"), "/chat/completions", chat(), **told).json()

@@ -277,3 +277,13 @@ def test_a_fault_that_does_not_hold_changes_nothing(mock: MockTier) -> None:
         with pytest.raises(ConfigError):
             mock.set_faults(bad)
     assert plain(mock).status_code == 500
+
+
+def test_faults_replaced_again_and_again_leave_a_server_that_answers(mock: MockTier) -> None:
+    moving = [{"kind": "refuse", "start_s": 0.01 * k, "end_s": 0.01 * k + 0.005} for k in range(1, 40)]
+    for _ in range(15):
+        mock.set_faults(*moving)
+        time.sleep(0.02)
+    mock.set_faults()
+    assert well(ask(mock, "twin/0"))
+    assert well(ask(mock, "alone/0"))
