@@ -78,7 +78,8 @@ def test_events_are_those_of_the_standard(stream: bytes) -> None:
 
 
 @given(
-    st.lists(st.text(st.characters(exclude_characters="\r\n")), min_size=1), st.sampled_from(["\n", "\r\n"])
+    st.lists(st.text(st.characters(codec="utf-8", exclude_characters="\r\n")), min_size=1),
+    st.sampled_from(["\n", "\r\n"]),
 )
 def test_an_event_comes_out_with_its_last_byte(texts: list[str], end: str) -> None:
     reader = SseReader()

@@ -216,14 +216,16 @@ class StreamExchange:
         now_s = time.monotonic()
         between_s = self._deadlines.between_tokens_s
         silent_s = (now_s if self._waits else self._read_at_s) - self._silent_since_s
-        if silent_s >= between_s:
+        if silent_s < between_s and now_s < self._total_at_s:
+            self._watch(between_s - silent_s)
+        elif self._whole:
+            self._hang_up("the answer is whole, and the server does not end the stream")
+        elif silent_s >= between_s:
             self.give_up(UpstreamFault("stalled", f"no token for {between_s:g} s", True))
-        elif now_s >= self._total_at_s:
+        else:
             # Tokens came all the time: a long answer, not a sick instance.
             detail = f"not done within {self._deadlines.total_s:g} s"
             self.give_up(UpstreamFault("stalled", detail, retryable=True, counts=False))
-        else:
-            self._watch(between_s - silent_s)
 
     def _hang_up(self, why: str) -> None:
         """Close the connection, and wake whoever waits for it: aiohttp itself leaves a reader waiting."""

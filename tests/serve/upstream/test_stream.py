@@ -192,13 +192,25 @@ def test_a_finished_answer_without_done_is_whole() -> None:
     assert pieces[-1].usage == (5, 3)
 
 
-def test_all_choices_must_finish() -> None:
+@pytest.mark.parametrize("asks", [{"n": 2}, {"prompt": ["one", "two"]}, {"prompt": [[1, 2], [3]]}])
+def test_all_choices_must_finish(asks: dict[str, Any]) -> None:
     second = event({"choices": [{"index": 1, "delta": {"content": "b"}, "finish_reason": "stop"}]})
-    _, fault = follow([said("a"), FINISH], body={**BODY, "n": 2})
+    _, fault = follow([said("a"), FINISH], body={**BODY, **asks})
     assert fault is not None
     assert fault.kind == "cut"
-    _, fault = follow([said("a"), FINISH, second], body={**BODY, "n": 2})
+    _, fault = follow([said("a"), FINISH, second], body={**BODY, **asks})
     assert fault is None
+
+
+def test_a_prompt_of_token_ids_is_one_prompt() -> None:
+    _, fault = follow([said("a"), FINISH], body={**BODY, "prompt": [1, 2, 3]})
+    assert fault is None
+
+
+def test_a_whole_answer_is_no_stall_where_the_server_does_not_end_the_stream() -> None:
+    pieces, fault = follow([said("a"), FINISH, USAGE, "hang"], QUICK)
+    assert fault is None
+    assert pieces[-1].usage == (5, 3)
 
 
 def test_the_last_event_may_lack_its_blank_line() -> None:
