@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import httpx
-import uvicorn
 
 from rbx.config.base import parse
 from rbx.config.gateway import GatewayConfig
@@ -18,6 +17,7 @@ from rbx.config.pool import Pool
 from rbx.heads.bundle import Bundle
 from rbx.serve.gateway.app import gateway_app
 from rbx.serve.gateway.gateway import Gateway
+from rbx.serve.gateway.server import GatewayServer
 from tests.heads.pools import pool, tier
 from tests.serve.gateway.stand_in import StandIn, StandInWatch
 
@@ -42,7 +42,7 @@ class Serving:
     gateway: Gateway
     instances: list[StandIn]
     watch: StandInWatch
-    server: uvicorn.Server
+    server: GatewayServer
 
     def chat(self, headers: dict[str, str] | None = None, **changes: Any) -> httpx.Response:
         return self.client.post("/v1/chat/completions", json={**CHAT, **changes}, headers=headers)
@@ -88,8 +88,7 @@ def serving(
     watch = StandInWatch(pool_)
     gateway = Gateway(pool_, bundle, instances, watch, gateway_config or config())
     app = gateway_app(gateway, config_token=config_token)
-    settings = uvicorn.Config(app, port=0, log_level="warning", access_log=False, lifespan="on")
-    server = uvicorn.Server(settings)
+    server = GatewayServer(app, gateway, host="127.0.0.1", port=0, drain_s=5.0)
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
     until_s = time.monotonic() + 60
@@ -97,8 +96,7 @@ def serving(
         assert thread.is_alive(), "the server did not start"
         assert time.monotonic() < until_s
         time.sleep(0.005)
-    port = server.servers[0].sockets[0].getsockname()[1]
-    url = f"http://127.0.0.1:{port}"
+    url = f"http://127.0.0.1:{server.port}"
     try:
         with httpx.Client(base_url=url, timeout=30, trust_env=False) as client:
             yield Serving(client, url, gateway, instances, watch, server)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import socket
 import threading
 import time
@@ -214,7 +213,7 @@ def test_a_lone_request_is_not_held_for_a_window() -> None:
 
 
 def test_draining_finishes_what_is_served_and_takes_on_nothing() -> None:
-    with serving(tokens=10, pace_s=0.05) as place:
+    with serving(tokens=20, pace_s=0.05) as place:
         answers: list[httpx.Response] = []
         thread = threading.Thread(target=lambda: answers.append(place.chat(stream=True)))
         thread.start()
@@ -222,16 +221,38 @@ def test_draining_finishes_what_is_served_and_takes_on_nothing() -> None:
         while place.gateway.in_flight == 0 and time.monotonic() < until_s:
             time.sleep(0.005)
         assert place.gateway.in_flight == 1
-        drained: list[bool] = []
-        draining = threading.Thread(target=lambda: drained.append(asyncio.run(place.gateway.drain(10.0))))
-        draining.start()
-        time.sleep(0.05)
+        place.server.handle_exit(15, None)
+        until_s = time.monotonic() + 5
+        while not place.gateway.draining and time.monotonic() < until_s:
+            time.sleep(0.005)
         assert place.client.get("/readyz").status_code == 503
         assert place.client.get("/healthz").status_code == 200
         turned = place.chat()
         assert turned.status_code == 503
         assert turned.json()["error"]["code"] == "draining"
         thread.join()
-        draining.join()
-        assert drained == [True]
         assert answers[0].content.endswith(b"data: [DONE]\n\n")
+
+
+def is_cut(place: Serving) -> bool:
+    with pytest.raises(httpx.RemoteProtocolError):
+        leave_after(place, 1_000)
+    return True
+
+
+def test_a_second_signal_does_not_wait_for_what_is_under_way() -> None:
+    with serving(tokens=10_000, pace_s=0.05) as place:
+        cut: list[bool] = []
+        thread = threading.Thread(target=lambda: cut.append(is_cut(place)))
+        thread.start()
+        until_s = time.monotonic() + 5
+        while place.gateway.in_flight == 0 and time.monotonic() < until_s:
+            time.sleep(0.005)
+        place.server.handle_exit(15, None)
+        place.server.handle_exit(15, None)
+        until_s = time.monotonic() + 4
+        while sum(instance.under_way for instance in place.instances) and time.monotonic() < until_s:
+            time.sleep(0.01)
+        assert sum(instance.cancelled for instance in place.instances) == 1
+        thread.join()
+        assert cut == [True]

@@ -1,0 +1,58 @@
+"""Serving a gateway until a signal ends it: what is under way is finished first."""
+
+from __future__ import annotations
+
+import asyncio
+from types import FrameType
+
+import uvicorn
+from starlette.applications import Starlette
+
+from rbx.serve.gateway.gateway import Gateway
+
+BACKLOG = 2048
+_LOOK_S = 0.05
+_CUT_S = 1  # for what is under way still, once its time to end is over
+
+
+class GatewayServer(uvicorn.Server):
+    """At the first signal the gateway drains: it listens still, but ``/readyz`` and new requests get 503.
+
+    What is under way has ``drain_s`` to end. Then, or at a second signal, the server stops and ``run``
+    returns; whoever called it cleans up.
+    """
+
+    def __init__(self, app: Starlette, gateway: Gateway, *, host: str, port: int, drain_s: float) -> None:
+        """Listen on ``host`` and ``port``; 0 is a free one."""
+        config = uvicorn.Config(
+            app,
+            host=host,
+            port=port,
+            log_level="warning",
+            access_log=False,
+            lifespan="on",
+            backlog=BACKLOG,
+            server_header=False,
+            timeout_graceful_shutdown=_CUT_S,
+        )
+        super().__init__(config)
+        self._gateway = gateway
+        self._drain_s = drain_s
+
+    @property
+    def port(self) -> int:
+        """Where it listens, once ``started``."""
+        return int(self.servers[0].sockets[0].getsockname()[1])
+
+    async def main_loop(self) -> None:
+        """Serve until told to stop, then drain."""
+        await super().main_loop()
+        draining = asyncio.ensure_future(self._gateway.drain(self._drain_s))
+        while not (draining.done() or self.force_exit):
+            await asyncio.wait({draining}, timeout=_LOOK_S)
+        draining.cancel()
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """A signal, which is not raised again afterwards as uvicorn would."""
+        self.force_exit = self.should_exit
+        self.should_exit = True
