@@ -35,7 +35,8 @@ async def beat(
         except EngineError:
             failures += 1
             failed("invalid")
-        asked_once.set()
+        finally:
+            asked_once.set()
         await asyncio.sleep(pause_s(failures, period_s(), rng))
 
 

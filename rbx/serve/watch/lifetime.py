@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 STARTED = "process_start_time_seconds"  # not shown by servers of several API processes
@@ -33,9 +33,7 @@ class Lifetime:
         """The signs on a page of ``/metrics``; what can't be read is left out."""
         started_s: float | None = None
         counted: dict[str, float] = {}
-        for line in text.splitlines():
-            if not line.startswith((STARTED, *COUNTERS)):
-                continue
+        for line in _beginning(text, (STARTED, *COUNTERS)):
             match = _SAMPLE.fullmatch(line)
             if match is None or not math.isfinite(value := float(match[2])):
                 continue
@@ -60,3 +58,15 @@ class Lifetime:
         """The signs to compare the next page with: the newest counters, and the latest start told."""
         told = [life.started_s for life in (self, newer) if life.started_s is not None]
         return Lifetime(max(told, default=None), {**self.counted, **newer.counted})
+
+
+def _beginning(text: str, names: Sequence[str]) -> Iterator[str]:
+    """Lines that begin with one of ``names``; searched for, as a page has thousands of others."""
+    for name in names:
+        at = text.find(name)
+        while at >= 0:
+            end = text.find("\n", at)
+            end = len(text) if end < 0 else end
+            if at == 0 or text[at - 1] == "\n":
+                yield text[at:end]
+            at = text.find(name, end)

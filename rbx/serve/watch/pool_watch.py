@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import random
 import time
 from collections import Counter
@@ -30,6 +31,8 @@ from rbx.serve.watch.instance import InstanceWatch
 from rbx.serve.watch.kernels import compile_kernels
 from rbx.serve.watch.pages import Pages
 from rbx.serve.watch.sight import Bools, Ints, PoolSight
+
+_log = logging.getLogger("rbx.watch")
 
 
 class PoolWatch:
@@ -87,8 +90,10 @@ class PoolWatch:
                 tried.append(asyncio.Event())
                 failed = partial(self._failed, self._names[i], signal)
                 rng = random.Random(f"{i} {k}")
-                task = beat(ask, failed, lambda: self._config.period_s, rng, tried[-1])
-                self._tasks.append(asyncio.create_task(task, name=f"watch {self._names[i]} {signal}"))
+                asking = beat(ask, failed, lambda: self._config.period_s, rng, tried[-1])
+                task = asyncio.create_task(asking, name=f"watch {self._names[i]} {signal}")
+                task.add_done_callback(_tell_end)
+                self._tasks.append(task)
         await asyncio.gather(*(event.wait() for event in tried))
 
     async def stop(self) -> None:
@@ -133,6 +138,10 @@ class PoolWatch:
     def ended(self, i: int, request_id: str, now_s: float) -> None:
         """The request has finished, failed or been given up at instance ``i``; told twice it counts once."""
         self._watches[i].ended(request_id, now_s)
+
+    def instance(self, i: int) -> InstanceWatch:
+        """The watch of one instance."""
+        return self._watches[i]
 
     @property
     def in_flight(self) -> Ints:
@@ -223,6 +232,12 @@ class PoolWatch:
 
     def _failed(self, name: str, signal: str, reason: str) -> None:
         self._failures[name, signal, reason] += 1
+
+
+def _tell_end(task: asyncio.Task[None]) -> None:
+    """A task that ends by itself has a fault of its own; its signal grows old, as with a dead server."""
+    if not task.cancelled():
+        _log.error("%s has ended", task.get_name(), exc_info=task.exception())
 
 
 def _is(one: BestState, other: BestState) -> bool:

@@ -1,0 +1,54 @@
+"""How often a page is asked for."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+
+import pytest
+
+from rbx.serve.watch.beat import JITTER, MOST_PERIODS, beat, pause_s
+from rbx.serve.watch.fetch import Unanswered
+
+
+@pytest.mark.parametrize(
+    ("failures", "periods"), [(0, 1), (1, 1), (2, 2), (3, 4), (4, 8), (5, 8), (10**9, 8)]
+)
+def test_what_fails_is_asked_less_often_up_to_a_bound(failures: int, periods: int) -> None:
+    rng = random.Random(1)
+    pauses = [pause_s(failures, 0.5, rng) / 0.5 for _ in range(200)]
+    assert (1 - JITTER) * periods <= min(pauses) < periods < max(pauses) <= (1 + JITTER) * periods
+    assert periods <= MOST_PERIODS
+
+
+def test_a_fault_of_our_own_is_not_hidden_and_holds_nobody_up() -> None:
+    """An error that is none of an answer's ends the task, after the first try has been told."""
+
+    async def broken() -> None:
+        raise KeyError("a fault in the code")
+
+    async def story() -> None:
+        tried = asyncio.Event()
+        task = asyncio.create_task(beat(broken, print, lambda: 1.0, random.Random(0), tried))
+        await tried.wait()
+        with pytest.raises(KeyError):
+            await task
+
+    asyncio.run(story())
+
+
+def test_failures_are_told_by_reason() -> None:
+    told: list[str] = []
+
+    async def fails() -> None:
+        if len(told) == 3:
+            raise asyncio.CancelledError
+        raise Unanswered("status", 503)
+
+    async def story() -> None:
+        with pytest.raises(asyncio.CancelledError):
+            await beat(fails, told.append, lambda: 1e-4, random.Random(0), asyncio.Event())
+
+    asyncio.run(story())
+    assert told == ["status"] * 3
+    assert str(Unanswered("status", 503)) == "status 503"
