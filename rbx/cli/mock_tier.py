@@ -44,6 +44,8 @@ def mock_tier(
     ] = None,
 ) -> None:
     """Serve a pool's instances with simulated timing until Ctrl-C."""
+    import gc
+
     from rbx.compiled import is_cold
     from rbx.config.faults import load_faults
     from rbx.config.pool import load_pool
@@ -59,6 +61,8 @@ def mock_tier(
         if endpoints_out is not None:
             _write(served.endpoints, endpoints_out)
         _show(pool, served, time_scale, endpoints_out)
+        gc.collect()
+        gc.freeze()  # the compiler left objects whose collection would hold up tokens for tens of ms
         _wait()
 
 
