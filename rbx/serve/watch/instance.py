@@ -19,7 +19,7 @@ from rbx.serve.watch.lifetime import Lifetime
 SHADOW = "shadow"
 EXACT_AGE_S = 1.0  # an engine that works publishes at every step; an older state knows less than the shadow
 SAME_MOMENT_S = 1e-3
-STILL_S = 0.25  # a token seen so long after a page was not yet counted on it
+STILL_S = 0.25  # between seeing a token and its being counted, or the other way round
 
 
 @dataclass
@@ -49,7 +49,8 @@ class InstanceWatch:
         self._since_s = now_s
         self._dispatched = 0
         self._life: Lifetime | None = None
-        self._paged_s = self._gauged_s = self._token_s = self._answered_s = self._refused_s = -math.inf
+        self._uncounted_s = math.inf  # when the first token was seen that no page has counted
+        self._counted_s = self._gauged_s = self._token_s = self._answered_s = self._refused_s = -math.inf
         self._gauges_count = False
         self._fallbacks: Counter[str] = Counter()
         self.restarts = 0
@@ -93,6 +94,8 @@ class InstanceWatch:
             self._shadow.tokens(request, output_tokens, now_s)
             sent.tokens = max(sent.tokens, output_tokens)
             self._token_s = max(self._token_s, now_s)
+            if now_s > self._counted_s + STILL_S:
+                self._uncounted_s = min(self._uncounted_s, now_s)
 
     def ended(self, request: str, now_s: float) -> None:
         """``request`` has finished, failed or been given up; unknown names change nothing."""
@@ -109,9 +112,10 @@ class InstanceWatch:
         """
         engines = parse_gauges(text, now_s)
         life = Lifetime.of(text)
-        if life.stands_still(self._life) and self._token_s > self._paged_s + STILL_S:
+        if not life.stands_still(self._life):
+            self._counted_s, self._uncounted_s = now_s, math.inf
+        elif self._sent and asked_s > self._uncounted_s + STILL_S:
             raise EngineError("/metrics counts nothing more, although answers go on; its page is an old one")
-        self._paged_s = now_s
         if self._life is not None and self._life.ended_before(life):
             self._restarted(now_s)
         self._life = life if self._life is None else self._life.followed_by(life)

@@ -144,17 +144,23 @@ def test_a_page_that_cannot_be_changes_nothing(page: str) -> None:
 
 
 def test_a_page_that_stands_still_while_answers_go_on_is_an_old_one() -> None:
+    """However often it is asked for; a token on its way when it was made says nothing."""
     watch = watched()
     send(watch, "r")
-    watch.tokens("r", AT_S, 1)
     watch.page(metrics(1, counted=1), AT_S, AT_S)
-    watch.page(metrics(1, counted=1), AT_S + 0.5, AT_S + 0.5)  # slow, but nothing says that it isn't true
-    watch.tokens("r", AT_S + 0.9, 2)
+    for k in range(4):
+        watch.tokens("r", AT_S + 0.1 * k, k + 1)
+        watch.page(metrics(1, counted=1), AT_S + 0.1 * k, AT_S + 0.1 * k)
+    watch.page(metrics(1, counted=1), AT_S + 0.5, AT_S + 0.9)  # slow, and true when it was made
     with pytest.raises(EngineError, match="counts nothing more, although answers go on"):
-        watch.page(metrics(1, counted=1), AT_S + 1.0, AT_S + 1.0)
-    assert watch.ages_s(AT_S + 1.0)["gauges"] == pytest.approx(0.5)
-    watch.page(metrics(1, counted=2), AT_S + 1.5, AT_S + 1.5)
-    assert watch.ages_s(AT_S + 1.5)["gauges"] == 0.0
+        watch.page(metrics(1, counted=1), AT_S + 0.6, AT_S + 0.6)
+    assert watch.ages_s(AT_S + 0.6)["gauges"] == pytest.approx(0.1)
+    watch.page(metrics(1, counted=4), AT_S + 0.7, AT_S + 0.7)
+    assert watch.ages_s(AT_S + 0.7)["gauges"] == 0.0
+    watch.tokens("r", AT_S + 0.8, 5)
+    watch.page(metrics(1, counted=4), AT_S + 2.0, AT_S + 2.0)  # counted just before it was seen
+    watch.tokens("r", AT_S + 5.0, 6)
+    watch.page(metrics(1, counted=5), AT_S + 6.0, AT_S + 6.0)
 
 
 def test_a_server_that_began_anew_has_lost_what_it_had() -> None:
