@@ -58,6 +58,8 @@ class Gateway:
         if bundle is not None:
             bundle.check_pool(pool)
         self.pool = pool
+        self.instances = pool.instances  # and models: the pool's properties work them out at every call
+        self.models = (*FREE_MODELS, *pool.models)
         self.metrics = Metrics()
         self.breakers = Breakers(config.breaker, [instance.tier.model for instance in pool.instances])
         self.foresight = Foresight(bundle, len(pool.models), config.max_output_tokens)
@@ -72,11 +74,6 @@ class Gateway:
         self._shape = PoolShape.of(pool)
         self._checks: asyncio.Task[None] | None = None
         self.metrics.read(readings(self))
-
-    @property
-    def models(self) -> tuple[str, ...]:
-        """Every name that a request may give."""
-        return (*FREE_MODELS, *self.pool.models)
 
     async def start(self) -> None:
         """Begin to watch, and read the encoder in; raises what it can't be read in for."""
@@ -144,16 +141,16 @@ class Gateway:
     def _model(self, asked: Asked) -> int | None:
         if asked.model is None or asked.model in FREE_MODELS:
             return None
-        if asked.model not in self.pool.models:
+        if asked.model not in self.models:
             raise unknown_model(asked.model, self.models)
-        return self.pool.models.index(asked.model)
+        return self.models.index(asked.model) - len(FREE_MODELS)
 
     def _check_size(self, asked: Asked, model: int | None) -> None:
         lengths = self._shape.max_model_len
         longest = int(lengths.max() if model is None else lengths[self._shape.model == model].max())
         if asked.input_tokens + 1 > longest:
             where = "messages" if asked.path == "chat/completions" else "prompt"
-            of = "" if model is None else f" for {self.pool.models[model]}"
+            of = "" if model is None else f" for {asked.model}"
             message = (
                 f"about {asked.input_tokens} tokens leave no room for an answer: the longest context "
                 f"served{of} is {longest} tokens (max_model_len)"
@@ -212,7 +209,7 @@ class Gateway:
         )
 
     def _headers(self, request: Admitted, begun: Begun) -> dict[str, str]:
-        instance = self.pool.instances[begun.placement.instance]
+        instance = self.instances[begun.placement.instance]
         return {
             **begun.exchange.headers,
             "x-rbx-instance": instance.name,
@@ -228,7 +225,7 @@ class Gateway:
     ) -> Passed:
         if not request.asked.stream:
             return await pass_plain(begun, reply, headers, self.clock)
-        name = self.pool.instances[begun.placement.instance].name
+        name = self.instances[begun.placement.instance].name
         passed = await pass_stream(
             begun, reply, headers, self.clock, name=name, wants_usage=request.asked.wants_usage
         )
@@ -240,7 +237,7 @@ class Gateway:
         """Count an answer that came to its end, and say how it went."""
         self._count(begun)
         account, metrics = begun.account, self.metrics
-        model = self.pool.instances[begun.placement.instance].tier.model
+        model = self.instances[begun.placement.instance].tier.model
         if account.budgeted:
             metrics.budgets.labels(str(account.exhausted).lower()).inc()
             metrics.budget_usd.inc(account.budget_usd)
@@ -269,14 +266,14 @@ class Gateway:
     def _count(self, begun: Begun) -> None:
         """Tokens and cost, of answers that were cut as well: the server has worked for them."""
         account = begun.account
-        model = self.pool.instances[begun.placement.instance].tier.model
+        model = self.instances[begun.placement.instance].tier.model
         self.metrics.tokens.labels(model, "input").inc(account.input_tokens)
         self.metrics.tokens.labels(model, "output").inc(account.output_tokens)
         self.metrics.cost_usd.labels(model).inc(account.cost_usd)
 
     async def _check_progress(self) -> None:
         """The breakers' rule of progress, every second."""
-        n = len(self.pool.instances)
+        n = len(self.instances)
         while True:
             await asyncio.sleep(CHECK_PERIOD_S)
             self.breakers.check(self.clock(), [self.placer.load.streams[i] > 0 for i in range(n)])

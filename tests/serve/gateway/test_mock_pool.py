@@ -13,6 +13,7 @@ from typing import Any
 
 import httpx
 import orjson
+import pytest
 import uvicorn
 
 from rbx.config.gateway import GatewayConfig
@@ -113,6 +114,38 @@ def test_streams_and_plain_answers_by_the_heads_and_by_name(bundle: Bundle) -> N
         named = place.ask(model="large")
         assert named.headers["x-rbx-model"] == named.json()["model"] == "large"
         place.settled(2.0)
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [
+        {"kind": "bear"},
+        {"kind": "routebalance", "weights": [[0.3, 0.4, 0.3]], "latency": ["bea"]},
+        {"kind": "passthrough", "dispatch": ["ewma-latency"]},
+        {"kind": "passthrough", "dispatch": ["predicted-latency"]},
+        {"kind": "random", "dispatch": ["power-of-d"]},
+        {"kind": "score"},
+    ],
+    ids=lambda policy: str(policy["kind"]),
+)
+def test_every_kind_of_policy_decides_live(bundle: Bundle, policy: dict[str, Any]) -> None:
+    """Those that replay snapshots, in a thread, and those that learn from what was served."""
+    with deployed(config(policy=policy, slo={"ttft_s": 5.0}), bundle) as place:
+        asked = [
+            {"stream": bool(k % 2), "model": ("auto", "tiny", "auto", "large")[k % 4]} for k in range(40)
+        ]
+        with ThreadPoolExecutor(8) as clients:
+            answers = [f.result() for f in [clients.submit(place.ask, **each) for each in asked]]
+        assert [a.status_code for a in answers] == [200] * 40
+        assert {a.headers["x-rbx-decision-mode"] for a in answers} <= {"policy", "hopeless"}
+        for each, answer in zip(asked, answers, strict=True):
+            assert each["model"] in ("auto", answer.headers["x-rbx-model"])
+        told = place.client.post("/v1/estimate", json={"prompt": "algebra question 1"}).json()
+        assert len(told["instances"]) == 4
+        if policy["kind"] in ("bear", "routebalance"):
+            key = "ttft_s" if policy["kind"] == "bear" else "latency_s"
+            assert all(row[key] > 0 for row in told["instances"])
+        place.settled(3.0)
 
 
 def test_a_tier_that_dies_under_load_fails_no_request_that_had_not_begun(bundle: Bundle) -> None:
