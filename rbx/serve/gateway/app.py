@@ -21,6 +21,7 @@ from rbx.serve.gateway.errors import ApiError, internal
 from rbx.serve.gateway.estimate import EstimateEndpoint
 from rbx.serve.gateway.gateway import FREE_MODELS, Gateway
 from rbx.serve.gateway.incoming import ClientLeft, headers_of, read_body, request_id, until_left
+from rbx.serve.gateway.openapi import openapi
 from rbx.serve.gateway.reply import Reply
 from rbx.serve.gateway.request import Path, read_request
 
@@ -54,6 +55,7 @@ def gateway_app(gateway: Gateway, *, config_token: str | None = None) -> Starlet
             Route("/healthz", pages.alive, methods=["GET"]),
             Route("/readyz", pages.ready, methods=["GET"]),
             Route("/metrics", pages.metrics, methods=["GET"]),
+            Route("/openapi.json", pages.described, methods=["GET"]),
         ],
         exception_handlers={HTTPException: _http_error, ApiError: _api_error, Exception: _own_fault},
         lifespan=lifespan,
@@ -148,6 +150,10 @@ class Pages:
             for name in gateway.models
         ]
         return _json(200, {"object": "list", "data": data})
+
+    async def described(self, request: Request) -> Response:
+        """The API's description."""
+        return _json(200, openapi())
 
     async def metrics(self, request: Request) -> Response:
         """Prometheus's text format."""

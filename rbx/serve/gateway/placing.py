@@ -165,7 +165,7 @@ def upstream_body(asked: Asked, model: str, cap: int, *, budgeted: bool) -> Mapp
     With a budget the server is asked to count after every piece, so that the stream can be cut in time.
     """
     body = {**asked.body, "model": model}
-    for name in [name for name in CAPS if body.get(name) is not None] or ["max_tokens"]:
+    for name in [name for name in CAPS[asked.path] if body.get(name) is not None] or ["max_tokens"]:
         body[name] = cap
     least = body.get("min_tokens")
     if isinstance(least, int) and least > cap:

@@ -17,7 +17,11 @@ Path = Literal["chat/completions", "completions"]
 MAX_BODY_BYTES = 32 * 2**20
 MAX_DEPTH = 100  # JSON nested deeper than this is nobody's request; writers of JSON give up at 254
 _LARGEST = 2**31 - 1
-CAPS = ("max_completion_tokens", "max_tokens")
+# Where each path's limit stands; a server reads no other field.
+CAPS: dict[Path, tuple[str, ...]] = {
+    "chat/completions": ("max_completion_tokens", "max_tokens"),
+    "completions": ("max_tokens",),
+}
 
 
 @dataclass(frozen=True)
@@ -58,7 +62,7 @@ def read_request(path: Path, raw: bytes, headers: Mapping[str, str]) -> Asked:
         model=model,
         text=text,
         input_tokens=max(1, input_tokens),
-        max_tokens=_cap(body),
+        max_tokens=_cap(body, CAPS[path]),
         stream=stream,
         wants_usage=_wants_usage(body),
         knobs=knobs,
@@ -112,9 +116,9 @@ def _wants_usage(body: Mapping[str, Any]) -> bool:
     return _flag(options, "include_usage", "stream_options.")
 
 
-def _cap(body: Mapping[str, Any]) -> int | None:
+def _cap(body: Mapping[str, Any], names: tuple[str, ...]) -> int | None:
     given = []
-    for name in CAPS:
+    for name in names:
         value = body.get(name)
         if value is None:
             continue

@@ -92,7 +92,8 @@ class StandInExchange:
 
     @property
     def output_tokens(self) -> int:
-        return min(self._owner.tokens, int(self._body["max_tokens"]))
+        given = [self._body.get(name) for name in ("max_completion_tokens", "max_tokens")]
+        return min(self._owner.tokens, *(int(cap) for cap in given if cap is not None))
 
     @property
     def reason(self) -> str:

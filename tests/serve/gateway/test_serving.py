@@ -66,6 +66,23 @@ def test_completions_and_models() -> None:
                 assert place.chat(model=name).headers["x-rbx-model"] == name
 
 
+def test_the_cap_is_put_where_the_client_put_its_own() -> None:
+    with serving(tokens=100) as place:
+
+        def sent() -> dict[str, object]:
+            bodies = [instance.bodies.pop() for instance in place.instances if instance.bodies]
+            assert len(bodies) == 1
+            return {name: value for name, value in bodies[0].items() if "tokens" in name}
+
+        budget = {"x-rbx-budget-usd": f"{5 * 0.1e-6 + 7 * 0.2e-6:.12g}"}
+        place.chat(budget, max_completion_tokens=50, min_tokens=20)
+        assert sent() == {"max_completion_tokens": 7, "min_tokens": 7}
+        place.chat(budget, max_completion_tokens=5, max_tokens=60)
+        assert sent() == {"max_completion_tokens": 5, "max_tokens": 5}
+        place.client.post("/v1/completions", json={"prompt": "x" * 20, "max_completion_tokens": "?"})
+        assert sent() == {"max_completion_tokens": "?", "max_tokens": 1019}
+
+
 def test_what_is_for_the_gateway_alone_is_not_sent_on() -> None:
     with serving() as place:
         answer = place.chat({"x-rbx-budget-usd": "0.5"}, rbx={"slo_ttft_ms": 900, "budget_usd": 1})
