@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ipaddress
 import os
+import re
 from typing import Annotated, Literal
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from pydantic import AfterValidator, Field
 
@@ -14,13 +16,45 @@ from rbx.errors import ConfigError
 Concurrency = Annotated[int, Field(ge=1, le=4096, strict=True)]
 Attempts = Annotated[int, Field(ge=1, le=100, strict=True)]
 
+_HOST = re.compile(r"[A-Za-z0-9._-]+")
+
+
+def host_fault(parts: SplitResult) -> str | None:
+    """What is wrong with the host or the port of an address, or None."""
+    host = parts.hostname
+    if not host:
+        return "it names no host"
+    try:
+        if parts.port == 0:
+            return "port 0 is none that a server listens on"
+    except ValueError:
+        return "its port is none from 1 to 65535"
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        try:
+            plain = host.encode("idna").decode("ascii")
+        except UnicodeError:
+            return "its host holds an empty part, or one longer than 63 characters"
+        if not _HOST.fullmatch(plain):
+            return "its host holds characters that no host's name has"
+    return None
+
 
 def _address(url: str) -> str:
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ValueError(f"{url!r} is not an address such as http://127.0.0.1:8000/v1")
-    if parts.username or parts.password or parts.query or parts.fragment:
-        raise ValueError("must hold no user, password, query or fragment; keys go into api_key_env")
+    # A refused address is shown only where it can hold no password.
+    if "@" in url:
+        raise ValueError("must hold no user, password or @; keys go into api_key_env")
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        parts = None
+    if parts is None or parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ValueError(f"{url.partition('?')[0]!r} is not an address such as http://127.0.0.1:8000/v1")
+    if parts.query or parts.fragment:
+        raise ValueError("must hold no query or fragment; keys go into api_key_env")
+    if fault := host_fault(parts):
+        raise ValueError(f"{url!r} is no address: {fault}")
     return url.rstrip("/")
 
 

@@ -16,6 +16,7 @@ from rbx.label.answer_row import AnswerStatus, Pair, row_of_answer, row_of_error
 from rbx.label.completion import CompletionError
 from rbx.label.flow import StopSign, run_bounded
 from rbx.label.journal import Journal
+from rbx.label.open_files import allow_open_files
 from rbx.label.outage import Outage
 from rbx.label.preflight import Line, check_served, prepare_lines
 from rbx.label.progress import Progress
@@ -122,6 +123,7 @@ async def broadcast(
     askings = [
         _Asking(source.generation, line, models[line.candidate.name], rows[line.number]) for line in lines
     ]
+    _allow_connections(askings)
     halt = _Halt(stop)
     async with AsyncExitStack() as clients:
         for asking in askings:
@@ -137,6 +139,12 @@ async def broadcast(
         faults = "\n".join(halt.faults)
         raise ServerError(f"{faults}\n{kept:,} answers are kept in {journal.path}")
     return report_of(rows)
+
+
+def _allow_connections(askings: Sequence[_Asking]) -> None:
+    at_once = [min(each.line.client.endpoint.concurrency, len(each.rows.pending)) for each in askings]
+    who = ", ".join(f"source.models.{each.line.number}.endpoint" for each in askings)
+    allow_open_files(sum(at_once), who)
 
 
 @dataclass

@@ -9,19 +9,23 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Literal, NamedTuple, TypeVar
-from urllib.parse import urlsplit
-from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
 
 from rbx.config.endpoint import Api, Endpoint
+from rbx.label.open_files import refuse_exhaustion
+from rbx.label.proxy import environment_proxy, proxy_place
+from rbx.label.redaction import Redaction
 
 MAX_BODY_BYTES = 64 << 20
 MAX_WAIT_S = 60.0  # the longest pause that a server's Retry-After is granted
 SHOWN_CHARACTERS = 300
+NAME_CHARACTERS = 200  # of a finish_reason or a model's name; what is longer is none
 RETRIED_STATUS = frozenset({408, 409, 425, 429})
 # Refusals that would meet any other request as well: the key, the path, the account.
 ANY_REQUEST_STATUS = RETRIED_STATUS | {401, 402, 403, 404, 405, 407, 410}
+# What a proxy answers in place of a server that it does not reach.
+PROXY_STATUS = frozenset({403, 407, 502, 503, 504})
 
 T = TypeVar("T")
 Kind = Literal["unreachable", "timeout", "status", "malformed"]
@@ -70,19 +74,19 @@ class CompletionClient:
     """Calls to one endpoint over kept-alive connections; use it as an async context manager."""
 
     def __init__(self, endpoint: Endpoint, api: Api = "chat") -> None:
-        """Raises ``ConfigError`` where the endpoint's key is not in the environment."""
+        """Raises ``ConfigError`` where the environment lacks the endpoint's key or names a bad proxy."""
         self.endpoint = endpoint
         self.api: Api = api
         self._key = endpoint.api_key()
+        self._redaction = Redaction([self._key or ""])
         self._session: aiohttp.ClientSession | None = None
-        self._proxy: str | None = None
+        # Looked up once: aiohttp's trust_env asks the environment and ~/.netrc anew, in a thread, each time.
+        self._proxy = environment_proxy(endpoint.url)
         self._jitter = random.Random()
 
     async def __aenter__(self) -> CompletionClient:
         """Open the connection pool."""
         headers = {"Authorization": f"Bearer {self._key}"} if self._key else {}
-        # Looked up once: aiohttp's trust_env asks the environment and ~/.netrc anew, in a thread, each time.
-        self._proxy = environment_proxy(self.endpoint.url)
         self._session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=self.endpoint.concurrency),
             timeout=aiohttp.ClientTimeout(total=self.endpoint.deadline_s),
@@ -103,13 +107,18 @@ class CompletionClient:
             self._session = None
 
     async def complete(self, body: Mapping[str, Any]) -> Completion:
-        """Send a request body; raises ``CompletionError`` once its attempts are used up."""
+        """Send a request body; raises ``CompletionError`` once its attempts are used up.
+
+        No string of the answer holds the endpoint's key or what UTF-8 can't carry. Raises ``ConfigError``
+        where this process may open no more connections.
+        """
         path = "/chat/completions" if self.api == "chat" else "/completions"
-        return await self._retried("POST", path, body, lambda document: _completion(document, self.api))
+        return await self._retried("POST", path, body, self._completion)
 
     async def served_models(self) -> list[str]:
-        """Names that ``/models`` lists; raises ``CompletionError``."""
-        return await self._retried("GET", "/models", None, _listed)
+        """Names that ``/models`` lists, each cut at ``NAME_CHARACTERS``; raises as ``complete`` does."""
+        listed = await self._retried("GET", "/models", None, _listed)
+        return [self._name(each) for each in listed]
 
     async def _retried(
         self, method: str, path: str, body: Mapping[str, Any] | None, read: Callable[[dict[str, Any]], T]
@@ -140,11 +149,12 @@ class CompletionClient:
                 if response.status != 200:
                     raise self._refused(response.status, raw, response.headers.get("Retry-After"))
         except (TimeoutError, asyncio.TimeoutError):  # two types before Python 3.11
-            detail = f"no answer within {self.endpoint.deadline_s:g} s"
+            detail = f"no answer within {self.endpoint.deadline_s:g} s{self._way()}"
             raise CompletionError("timeout", detail) from None
         except (aiohttp.ClientError, OSError) as error:
+            refuse_exhaustion(error, self.endpoint.url)
             detail = f"{type(error).__name__}: {error}"
-            raise CompletionError("unreachable", self._shown(detail)) from None
+            raise CompletionError("unreachable", self._shown(detail) + self._way()) from None
         try:
             document = json.loads(raw)
         except (ValueError, RecursionError):
@@ -156,19 +166,31 @@ class CompletionClient:
 
     def _refused(self, status: int, raw: bytes, retry_after: str | None) -> CompletionError:
         shown = self._shown(raw.decode("utf-8", "replace"))
-        return CompletionError("status", f"HTTP {status}: {shown}", status, _seconds(retry_after))
+        way = self._way() if status in PROXY_STATUS else ""
+        return CompletionError("status", f"HTTP {status}: {shown}{way}", status, _seconds(retry_after))
+
+    def _completion(self, document: dict[str, Any]) -> Completion:
+        found = _completion(document, self.api)
+        return found._replace(
+            text=_encodable(self._redaction.data(found.text)),
+            finish_reason=found.finish_reason and self._name(found.finish_reason),
+            served_model=found.served_model and self._name(found.served_model),
+        )
+
+    def _name(self, text: str) -> str:
+        whole = _encodable(self._redaction.data(text))
+        return whole if len(whole) <= NAME_CHARACTERS else whole[: NAME_CHARACTERS - 1] + "…"
 
     def _shown(self, text: str) -> str:
-        # A server may quote the request's headers.
-        return (text.replace(self._key, "***") if self._key else text)[:SHOWN_CHARACTERS]
+        # A server may quote the request's headers, and an error the proxy's address with its password.
+        if self._proxy is not None:
+            text = text.replace(self._proxy, proxy_place(self._proxy))
+        return _encodable(self._redaction.message(text)[:SHOWN_CHARACTERS])
 
-
-def environment_proxy(url: str) -> str | None:
-    """The proxy that HTTP_PROXY, HTTPS_PROXY and NO_PROXY name for ``url``."""
-    parts = urlsplit(url)
-    if parts.hostname is None or proxy_bypass(parts.hostname):
-        return None
-    return getproxies().get(parts.scheme)
+    def _way(self) -> str:
+        if self._proxy is None:
+            return ""
+        return f" (through {proxy_place(self._proxy)}, the environment's proxy; no_proxy excepts hosts)"
 
 
 async def _bounded(response: aiohttp.ClientResponse) -> bytes:
@@ -192,7 +214,8 @@ def _listed(document: Mapping[str, Any]) -> list[str]:
     listed = document.get("data")
     if not isinstance(listed, list):
         raise CompletionError("malformed", "/models lists no data")
-    return [str(each["id"]) for each in listed if isinstance(each, dict) and "id" in each]
+    ids = [each.get("id") for each in listed if isinstance(each, dict)]
+    return [each for each in ids if isinstance(each, str)]
 
 
 def _completion(document: Mapping[str, Any], api: Api) -> Completion:
@@ -212,7 +235,7 @@ def _completion(document: Mapping[str, Any], api: Api) -> Completion:
     usage = usage if isinstance(usage, dict) else {}
     reason, model = choice.get("finish_reason"), document.get("model")
     return Completion(
-        text=_encodable(text or ""),
+        text=text or "",
         finish_reason=reason if isinstance(reason, str) else None,
         input_tokens=_count(usage.get("prompt_tokens")),
         output_tokens=_count(usage.get("completion_tokens")),

@@ -10,6 +10,7 @@ import pytest
 from rbx.config.endpoint import Endpoint
 from rbx.errors import ConfigError
 from rbx.label.completion import Completion, CompletionClient, CompletionError
+from rbx.label.proxy import environment_proxy
 from tests.label.scripted_server import Reply, Rule, Scripted, answer, scripted
 
 BODY: dict[str, Any] = {"model": "m", "messages": [{"role": "user", "content": "hello"}]}
@@ -129,3 +130,76 @@ def test_the_environments_proxy_is_used_but_for_hosts_that_it_excepts(
         with scripted(lambda path, body: answer("direct")) as server:
             assert asyncio.run(run(endpoint(server))).text == "direct"
         assert len(proxy.seen) == 1
+
+
+def test_every_string_of_an_answer_can_be_written_and_names_are_bounded() -> None:
+    raw = b'{"model":"\\udc80","choices":[{"message":{"content":"4"},"finish_reason":"x\\ud800y"}]}'
+    found, _ = ask(lambda path, body: Reply(raw))
+    assert isinstance(found, Completion)
+    assert (found.finish_reason, found.served_model) == ("x\ufffdy", "\ufffd")
+    found, _ = ask(lambda path, body: answer("4", finish_reason="A" * 2_000_000, model="m" * 500))
+    assert isinstance(found, Completion)
+    assert found.finish_reason == "A" * 199 + "…"
+    assert len(found.served_model or "") == 200
+
+
+def listed(*names: str, **more: Any) -> list[str]:
+    with scripted(lambda path, body: answer("hi"), names) as server:
+
+        async def run() -> list[str]:
+            async with CompletionClient(endpoint(server, **more)) as client:
+                return await client.served_models()
+
+        return asyncio.run(run())
+
+
+def test_listed_names_are_bounded_and_can_be_written() -> None:
+    assert listed("x" * 1_000_000, "\ud800", "m") == ["x" * 199 + "…", "\ufffd", "m"]
+
+
+def test_a_key_that_a_server_echoes_reaches_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    key = "sk/SECRET+KEY"
+    monkeypatch.setenv("SOME_KEY", key)
+    echo = answer(f"your key is {key}", finish_reason=f"bad {key}", model=key)
+    found, _ = ask(lambda path, body: echo, api_key_env="SOME_KEY")
+    assert found == Completion("your key is ***", "bad ***", 7, 5, "***")
+    escaped = Reply(b'{"error": "bad key sk\\/SECRET+KEY"}', status=400)
+    refused, _ = ask(lambda path, body: escaped, api_key_env="SOME_KEY")
+    assert isinstance(refused, CompletionError)
+    assert "SECRET" not in str(refused)
+    assert listed(key, api_key_env="SOME_KEY") == ["***"]
+
+
+@pytest.mark.parametrize(
+    "proxy",
+    ["http://a..b:1", "http://u:SECRETPW@a..b:1", "socks5://127.0.0.1:9", "http://h:99999", "http://"],
+)
+def test_a_proxy_that_cannot_be_used_is_said_without_its_password(
+    proxy: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("http_proxy", proxy)
+    monkeypatch.setenv("no_proxy", "")
+    with pytest.raises(ConfigError, match="http_proxy") as caught:
+        CompletionClient(Endpoint(url="http://models.invalid/v1"))
+    assert "SECRETPW" not in str(caught.value)
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.8.0.1", "localhost", "[::1]", "[::ffff:127.0.0.1]"])
+def test_loopback_addresses_never_go_through_a_proxy(host: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("http_proxy", "http://proxy.invalid:1")
+    monkeypatch.setenv("no_proxy", "")
+    assert environment_proxy(f"http://{host}:8000/v1") is None
+    assert environment_proxy("http://models.invalid:8000/v1") == "http://proxy.invalid:1"
+
+
+def test_a_proxy_that_fails_is_named_without_its_password(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("http_proxy", "http://user:SECRETPW@127.0.0.1:1")
+    monkeypatch.setenv("no_proxy", "")
+
+    async def run() -> None:
+        async with CompletionClient(Endpoint(url="http://models.invalid/v1", attempts=1)) as client:
+            await client.complete(BODY)
+
+    with pytest.raises(CompletionError, match=r"through 127\.0\.0\.1:1, the environment's proxy") as caught:
+        asyncio.run(run())
+    assert "SECRETPW" not in str(caught.value)

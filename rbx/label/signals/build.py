@@ -8,6 +8,7 @@ from typing import TypeAlias
 from rbx.config.labelling import (
     BySourceSignal,
     CodeSignal,
+    EndpointJudge,
     ExactSignal,
     JudgeSignal,
     JudgeSpec,
@@ -21,6 +22,7 @@ from rbx.config.labelling import (
 )
 from rbx.heads.encoder import load_encoder
 from rbx.label.answer import Signal
+from rbx.label.open_files import allow_open_files
 from rbx.label.signals.by_source import BySource
 from rbx.label.signals.code import CodePassRate
 from rbx.label.signals.exact import exact_signal
@@ -30,6 +32,8 @@ from rbx.label.signals.once import Once
 from rbx.label.signals.only_sources import OnlySources
 from rbx.label.signals.similarity import Similarity
 from rbx.label.signals.token_f1 import token_f1_signal
+
+FILES_OF_A_PROCESS = 4  # pipes for its task and report, and what watches it
 
 MakeJudge: TypeAlias = Callable[[JudgeSpec, str], Signal]
 PlainSpec: TypeAlias = (
@@ -46,10 +50,11 @@ PlainSpec: TypeAlias = (
 def build_signals(judging: Judging, max_tokens: int, make_judge: MakeJudge) -> list[Signal]:
     """The spec's signals in its order; ``make_judge(judge, name)`` makes the signal ``name`` of a judge.
 
-    Raises ``ConfigError`` where running an answer's code is asked for and not allowed, and whatever
-    ``load_encoder`` and ``make_judge`` raise.
+    Raises ``ConfigError`` where running an answer's code is asked for and not allowed, or more files would
+    be open at once than may be, and whatever ``load_encoder`` and ``make_judge`` raise.
     """
     judges = {judge.name: judge for judge in judging.judges}
+    allow_open_files(_open_files(judging), "judges and signals")
     built: dict[str, Signal] = {}
     for spec in judging.signals:
         if isinstance(spec, JudgeSignal):
@@ -65,6 +70,22 @@ def build_signals(judging: Judging, max_tokens: int, make_judge: MakeJudge) -> l
             otherwise = built[spec.otherwise] if spec.otherwise else None
             built[spec.name] = _limited(spec, BySource(spec.name, rules, otherwise))
     return [built[spec.name] for spec in judging.signals]
+
+
+def _open_files(judging: Judging) -> int:
+    """Connections of the judges, a client for each signal, and pipes of processes that run code."""
+    judges = {
+        judge.name: judge.endpoint.concurrency if isinstance(judge, EndpointJudge) else judge.concurrency
+        for judge in judging.judges
+    }
+    return sum(
+        judges[spec.judge]
+        if isinstance(spec, JudgeSignal)
+        else spec.concurrency * FILES_OF_A_PROCESS
+        if isinstance(spec, CodeSignal)
+        else 0
+        for spec in judging.signals
+    )
 
 
 def _limited(spec: SignalSpec, signal: Signal) -> Signal:
