@@ -9,7 +9,7 @@ from typing import Any
 
 import orjson
 
-from rbx.serve.exchange import UpstreamFault
+from rbx.serve.exchange import FaultKind, UpstreamFault
 
 INVALID, UPSTREAM, OVERLOADED, SERVER = (
     "invalid_request_error",
@@ -17,6 +17,16 @@ INVALID, UPSTREAM, OVERLOADED, SERVER = (
     "overloaded",
     "server_error",
 )
+
+_FAULTS: dict[FaultKind, str] = {
+    "refused": "takes no connections",
+    "connect_timeout": "took no connection in time",
+    "first_token_timeout": "gave no token in time",
+    "stalled": "stopped giving tokens",
+    "status": "answered with an error",
+    "cut": "broke the connection off",
+    "malformed": "gave an answer that can't be read",
+}
 
 
 @dataclass
@@ -86,14 +96,15 @@ def internal() -> ApiError:
 def of_fault(fault: UpstreamFault, instance: str) -> ApiError:
     """What a client hears of an instance that failed its request.
 
-    A refusal that the server worded itself keeps its status and words.
+    A refusal that the server worded itself keeps its status and words; of all else the client hears the
+    kind alone, since details hold addresses and what a failing server wrote.
     """
     told = _told(fault.body)
     if fault.status is not None and 400 <= fault.status < 500 and told is not None:
         return _in_its_words(fault.status, told)
     timeout = fault.kind in ("first_token_timeout", "connect_timeout", "stalled")
     status = 504 if timeout else 429 if fault.status == 429 else 502
-    return ApiError(status, f"{instance}: {fault}", UPSTREAM, code=f"upstream_{fault.kind}")
+    return ApiError(status, f"{instance} {_FAULTS[fault.kind]}", UPSTREAM, code=f"upstream_{fault.kind}")
 
 
 def _in_its_words(status: int, told: Mapping[str, Any]) -> ApiError:

@@ -67,6 +67,8 @@ class Gateway:
         self.clock = clock
         self.draining = False
         self.in_flight = 0
+        self._taken = 0
+        self._name = uuid.uuid4().hex[:12]
         around = Surroundings(pool, bundle, self.foresight, watch, self.breakers, clock, seed)
         self.versions = Versions(config, around)
         self.placer = Placer(pool, upstreams, watch, self.breakers, self.metrics, clock)
@@ -204,9 +206,10 @@ class Gateway:
         e2e_s = asked.knobs.e2e_s
         if not math.isfinite(e2e_s):
             e2e_s = config.slo.e2e_s or math.inf
-        return Admitted(
-            request_id or uuid.uuid4().hex, asked, version, row, arrived_s, max_tokens, ttft_s, e2e_s
-        )
+        self._taken += 1
+        # Clients may give one id to several requests; at the watch and at the servers each has its own.
+        own_id = f"{request_id or self._name}-{self._taken:x}"
+        return Admitted(own_id, asked, version, row, arrived_s, max_tokens, ttft_s, e2e_s)
 
     def _headers(self, request: Admitted, begun: Begun) -> dict[str, str]:
         instance = self.instances[begun.placement.instance]

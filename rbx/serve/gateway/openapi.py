@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from rbx import __version__
+from rbx.config.gateway import GatewayConfig
 from rbx.serve.gateway.knobs import HEADERS
 from rbx.serve.gateway.request import MAX_BODY_BYTES
 
@@ -117,8 +118,11 @@ def openapi() -> dict[str, Any]:
         for name, header in HEADERS.items()
     ]
     both = {"anyOf": [_CHAT, _COMPLETION]}
+    config = GatewayConfig.model_json_schema(ref_template="#/components/schemas/{model}")
+    schemas = config.pop("$defs")
     return {
         "openapi": "3.1.0",
+        "components": {"schemas": schemas},
         "info": {"title": "rbx gateway", "version": __version__},
         "paths": {
             "/v1/chat/completions": {"post": _post(_CHAT, {**answer, **stream}, _SERVED, knobs)},
@@ -127,7 +131,7 @@ def openapi() -> dict[str, Any]:
             "/v1/models": {"get": {"responses": _responses(answer, ())}},
             "/v1/config": {
                 "get": {"responses": _responses(answer, (401, 403))},
-                "put": _post({"type": "object"}, answer, (400, 401, 403, 412, 413), []),
+                "put": _post(config, answer, (400, 401, 403, 412, 413), []),
             },
             "/healthz": {"get": {"responses": _responses(answer, ())}},
             "/readyz": {

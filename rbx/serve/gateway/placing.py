@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -21,6 +22,8 @@ from rbx.serve.gateway.metrics import Metrics
 from rbx.serve.gateway.request import CAPS, Asked
 from rbx.serve.gateway.watching import Watching
 from rbx.serve.upstream.breaker import Breakers
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -132,7 +135,8 @@ class Placer:
         return exchange, attempt
 
     def note(self, fault: UpstreamFault, instance: int) -> None:
-        """Count a fault."""
+        """Count a fault; its details are for the log alone."""
+        _log.info("%s: %s", self._names[instance], fault)
         self._metrics.faults.labels(self._names[instance], fault.kind).inc()
 
     def _account(self, request: Admitted, placement: Placement) -> Account:
@@ -153,7 +157,7 @@ class Placer:
             self._metrics.shed.labels("policy").inc()
             return overloaded("no instance would answer within the request's target", wait_s)
         if fault is not None:
-            return of_fault(fault, "every instance that was tried failed; the last one")
+            return of_fault(fault, "every instance was tried; the last one")
         self._metrics.shed.labels("no_instance").inc()
         retry_s = self._breakers.retry_at_s(range(len(self._names))) - self._clock()
         return unavailable("no instance that could serve this request is up", max(wait_s, retry_s))

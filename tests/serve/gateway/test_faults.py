@@ -12,8 +12,10 @@ import httpx
 import orjson
 import pytest
 
+from rbx.heads.bundle import Bundle
 from rbx.serve.exchange import FaultKind, UpstreamFault
 from tests.serve.gateway.serving import CHAT, Serving, config, serving
+from tests.serve.gateway.slow_encoder import SlowEncoder
 
 
 def refusing() -> UpstreamFault:
@@ -62,10 +64,11 @@ def test_when_all_fail_the_client_hears_why_and_then_503(
 ) -> None:
     with serving(config(breaker={"failures": 1, "open_s": 30.0})) as place:
         for instance in place.instances:
-            instance.fault = lambda: UpstreamFault(kind, "so it is", True, status=status)
+            instance.fault = lambda: UpstreamFault(kind, "10.0.0.7: so", True, status=status)
         answer = place.chat()
         assert answer.status_code == expected
         assert answer.json()["error"]["code"] == f"upstream_{kind}"
+        assert "10.0.0.7" not in answer.text
         for _ in range(2):
             answer = place.chat()
         assert answer.status_code == 503
@@ -174,6 +177,51 @@ def test_clients_that_leave_before_the_first_token_leave_nothing_behind() -> Non
             one.close()
         place.settled(within_s=1.0)
         assert sum(instance.cancelled for instance in place.instances) == 50
+
+
+@pytest.mark.parametrize("held_by", ["encoder", "window"])
+def test_clients_that_leave_before_the_decision_leave_nothing_behind(bundle: Bundle, held_by: str) -> None:
+    own = vars(bundle)["encoder"]
+    policy = {"kind": "routebalance", "weights": [[1.0, 0.0, 0.0]]}
+    window = {"mode": "fixed", "max_size": 64, "window_s": 1.0 if held_by == "window" else 0.05}
+    held = config(
+        policy=policy, deadlines={"encode_s": 5.0}, scheduler={"batching": {**window, "eager": False}}
+    )
+    try:
+        with serving(held, bundle=bundle) as place:
+            if held_by == "encoder":
+                vars(bundle)["encoder"] = SlowEncoder()
+            asked = [threading.Thread(target=give_up, args=(place, 0.3)) for _ in range(12)]
+            for thread in asked:
+                thread.start()
+            stays = place.chat()
+            for thread in asked:
+                thread.join()
+            assert stays.status_code == 200
+            assert stays.headers["x-rbx-decision-mode"] == "policy"
+            place.settled(within_s=2.0)
+            assert sum(len(instance.bodies) for instance in place.instances) == 1
+    finally:
+        vars(bundle)["encoder"] = own
+
+
+def give_up(place: Serving, after_s: float) -> None:
+    with (
+        httpx.Client(base_url=place.url, timeout=after_s, trust_env=False) as client,
+        pytest.raises(httpx.ReadTimeout),
+    ):
+        client.post("/v1/chat/completions", json=CHAT)
+
+
+def test_requests_of_one_id_are_kept_apart() -> None:
+    with serving(tokens=5, pace_s=0.05) as place:
+        same = {"x-request-id": "mine"}
+        with ThreadPoolExecutor(6) as pool:
+            answers = list(pool.map(lambda _: place.chat(same, stream=True), range(6)))
+        ids = {answer.headers["x-rbx-request-id"] for answer in answers}
+        assert len(ids) == 6
+        assert all(each.startswith("mine-") for each in ids)
+        place.settled()
 
 
 def test_beyond_its_bounds_the_gateway_turns_away_with_429() -> None:

@@ -12,14 +12,9 @@ from numpy.typing import NDArray
 from rbx.heads.bundle import Bundle
 from tests.heads.conftest import HashEncoder
 from tests.serve.gateway.serving import config, serving
+from tests.serve.gateway.slow_encoder import SlowEncoder
 
 ROUTEBALANCE = {"kind": "routebalance", "weights": [[1.0, 0.0, 0.0]]}
-
-
-class SlowEncoder(HashEncoder):
-    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        time.sleep(0.5)
-        return super().encode(texts)
 
 
 class BrokenEncoder(HashEncoder):
