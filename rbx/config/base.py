@@ -193,6 +193,7 @@ def load(model: type[M], path: Path, overrides: list[str] | None = None) -> Load
 
 def parse(model: type[M], data: dict[str, Any], *, where: str) -> M:
     """Validate a mapping; every fault is listed with its key."""
+    _refuse_unwritable(data, where)
     try:
         return model.model_validate(data)
     except ValidationError as error:
@@ -205,6 +206,28 @@ def parse(model: type[M], data: dict[str, Any], *, where: str) -> M:
             if not (fault["type"] == "too_short" and fault["loc"] in inner)
         ]
         raise ConfigError(f"{where}: {len(lines)} fault(s)\n" + "\n".join(lines)) from None
+
+
+def _refuse_unwritable(data: dict[str, Any], where: str) -> None:
+    try:
+        odd = sorted(key for key, value in flatten(data).items() if _odd(key) or _odd(value))
+    except RecursionError:
+        raise ConfigError(f"{where}: nested too deeply") from None
+    if odd:
+        raise ConfigError(
+            f"{where}: {_shown(odd[0])}: holds a NUL character, or half of a surrogate pair, which no file "
+            "and no request can carry"
+        )
+
+
+def _odd(value: Any) -> bool:
+    return isinstance(value, str) and any(
+        letter == "\0" or "\ud800" <= letter <= "\udfff" for letter in value
+    )
+
+
+def _shown(key: str) -> str:
+    return key.replace("\0", "\\0").encode("ascii", "backslashreplace").decode("ascii")
 
 
 def _plain(message: str) -> str:
