@@ -20,6 +20,7 @@ from rbx.config.base import (
     chosen_by,
 )
 from rbx.config.endpoint import Api, Attempts, Concurrency, Endpoint
+from rbx.config.secrets import Options
 
 CUT_CHARACTERS = 2048
 
@@ -33,7 +34,7 @@ def _plain_json(data: dict[str, Any]) -> dict[str, Any]:
     return data
 
 
-PlainJson = Annotated[dict[str, Any], AfterValidator(_plain_json)]
+PlainJson = Annotated[Options, AfterValidator(_plain_json)]
 
 PublicKind = Literal[
     "reward_bench", "code_ultra_feedback", "beaver_tails", "mix_instruct", "lmsys", "gsm8k", "squad"
@@ -173,7 +174,7 @@ class ProviderJudge(StrictModel):
     name: Name
     provider: Literal["openai", "azure", "anthropic", "gemini", "ollama", "litellm", "openrouter"]
     model: Text
-    options: dict[str, Any] = Field(default_factory=dict)  # keyword arguments of the class, never a key
+    options: Options = Field(default_factory=dict)  # keyword arguments of the class, never a key
     concurrency: Concurrency = 8
     deadline_s: PositiveFloat = 300.0
     cut_characters: PositiveInt = CUT_CHARACTERS

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping
+import importlib.util
+from collections.abc import Mapping
 from typing import Any
 
 from pydantic import SecretStr
 
 from rbx.config.labelling import ProviderJudge
-from rbx.errors import ConfigError
+from rbx.errors import ConfigError, MissingExtraError
 from rbx.label.completion import CompletionError
 from rbx.label.judge.quiet import prepare_deepeval
 from rbx.label.judge.reply import JudgeFault, Reply, encodable
+from rbx.label.open_files import refuse_exhaustion
+from rbx.label.redaction import Redaction
 
 CLASSES = {
     "openai": "OpenAIModel",
@@ -22,6 +25,16 @@ CLASSES = {
     "ollama": "OllamaModel",
     "litellm": "LiteLLMModel",
     "openrouter": "OpenRouterModel",
+}
+# What a class imports, some of them not before they are asked, and the package that has it.
+LIBRARIES = {
+    "openai": ("openai", "openai"),
+    "azure": ("openai", "openai"),
+    "anthropic": ("anthropic", "anthropic"),
+    "gemini": ("google.genai", "google-genai"),
+    "ollama": ("ollama", "ollama"),
+    "litellm": ("litellm", "litellm"),
+    "openrouter": ("openai", "openai"),
 }
 SHOWN_CHARACTERS = 300
 ADDRESSES = frozenset({"base_url"})  # where a model answers says nothing of what it answers
@@ -43,13 +56,14 @@ class ProviderAsker:
     """
 
     def __init__(self, spec: ProviderJudge) -> None:
-        """Raises ``ConfigError`` for a key among the options and for what the class refuses."""
-        for name in _secret_names(spec.options):
-            raise ConfigError(
-                f"judge {spec.name}: option {name!r} would write a secret into the spec; "
-                f"set the environment variable that DeepEval documents for {spec.provider} instead"
-            )
+        """Raises ``ConfigError`` for what the class refuses, ``MissingExtraError`` without its library."""
         prepare_deepeval()
+        library, package = LIBRARIES[spec.provider]
+        if not _is_installed(library):
+            raise MissingExtraError(
+                f"judge {spec.name}: provider {spec.provider} needs {library}, which is not installed: "
+                f"pip install {package}"
+            )
         from deepeval import models
         from deepeval.errors import DeepEvalError
 
@@ -58,9 +72,9 @@ class ProviderAsker:
         except (DeepEvalError, TypeError, ValueError) as error:
             raise ConfigError(f"judge {spec.name}: DeepEval's {CLASSES[spec.provider]}: {error}") from None
         self._spec = spec
-        self._secrets = [
+        self._redaction = Redaction(
             value.get_secret_value() for value in vars(self._model).values() if isinstance(value, SecretStr)
-        ]
+        )
 
     @property
     def identity(self) -> Mapping[str, Any]:
@@ -88,7 +102,7 @@ class ProviderAsker:
         if error is not None:
             raise self._fault(error)
         text, _ = task.result()
-        return Reply(encodable(text) if isinstance(text, str) else "")
+        return Reply(self._redaction.data(encodable(text)) if isinstance(text, str) else "")
 
     async def alive(self) -> bool:
         """Not to be told without a question, which costs: taken for granted."""
@@ -98,9 +112,8 @@ class ProviderAsker:
         """Nothing: DeepEval's classes open a client for each call."""
 
     def _fault(self, error: BaseException) -> BaseException:
-        detail = f"{type(error).__name__}: {error}"
-        for secret in self._secrets:
-            detail = detail.replace(secret, "***")
+        refuse_exhaustion(error, f"judge {self._spec.name}")
+        detail = self._redaction.message(f"{type(error).__name__}: {error}")
         detail = encodable(detail[:SHOWN_CHARACTERS])
         if isinstance(error, _UNREADABLE):
             return JudgeFault(f"unreadable response: {detail}")
@@ -117,22 +130,15 @@ def _unwrapped(error: BaseException | None) -> BaseException | None:
     return last.exception() or error if last is not None else error
 
 
+def _is_installed(library: str) -> bool:
+    try:
+        return importlib.util.find_spec(library) is not None
+    except ModuleNotFoundError:  # not even the package around it
+        return False
+
+
 def _unreached(error: BaseException) -> bool:
     # Google's library calls the HTTP status a code; for OpenAI's that is a word.
     found = [getattr(error, name, None) for name in ("status_code", "code")]
     status = next((each for each in found if isinstance(each, int)), None)
     return not CompletionError("status", str(error), status).blames_request
-
-
-def _secret_names(options: Mapping[str, Any]) -> Iterator[str]:
-    for name, value in options.items():
-        if _names_secret(name.lower()):
-            yield name
-        if isinstance(value, Mapping):
-            yield from _secret_names(value)
-
-
-def _names_secret(name: str) -> bool:
-    if any(part in name for part in ("key", "secret", "password", "credential", "authorization")):
-        return True
-    return "token" in name and not name.endswith("tokens") and not name.startswith("cost_per_")
