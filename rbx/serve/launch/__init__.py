@@ -1,0 +1,1 @@
+"""Bringing up tiers and the gateway in front of them, and ending all of it."""

@@ -1,0 +1,60 @@
+"""Ports: one that is asked for, and several that are free."""
+
+from __future__ import annotations
+
+import errno
+import ipaddress
+import socket
+from contextlib import ExitStack
+
+from rbx.errors import ServerError, UsageError
+
+LOOPBACK = "127.0.0.1"
+
+
+def bound(host: str, port: int) -> socket.socket:
+    """A socket bound to ``host`` and ``port``, 0 for a free one; raises ``ServerError`` naming the port."""
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except (socket.gaierror, UnicodeError) as error:
+        raise UsageError(f"--host {host!r} is no address of this machine: {error}") from None
+    family, kind, protocol, _, address = found[0]
+    sock = socket.socket(family, kind, protocol)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        sock.bind(address)
+        sock.listen(2048)
+    except OSError as error:
+        sock.close()
+        why = "is in use" if error.errno == errno.EADDRINUSE else f"can't be used: {error.strerror}"
+        raise ServerError(
+            f"port {port} of {host} {why}; end what listens there, or give another --port (0: a free one)"
+        ) from None
+    return sock
+
+
+def address_of(sock: socket.socket) -> str:
+    """``http://HOST:PORT`` of a bound socket, as another program on this machine reaches it."""
+    host, port = sock.getsockname()[:2]
+    if ipaddress.ip_address(host).is_unspecified:
+        host = LOOPBACK if sock.family == socket.AF_INET else "::1"
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach ``host``."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def free_ports(count: int) -> list[int]:
+    """So many different ports of the loopback interface that nothing listens on now."""
+    with ExitStack() as held:
+        sockets = [held.enter_context(socket.socket()) for _ in range(count)]
+        for sock in sockets:
+            sock.bind((LOOPBACK, 0))
+        return [int(sock.getsockname()[1]) for sock in sockets]
