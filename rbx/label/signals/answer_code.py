@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 import textwrap
+from typing import NamedTuple
 
-_FENCE = re.compile(r"^[ \t>]*(?P<mark>`{3,}|~{3,})[ \t]*(?P<info>[^`\n]*)$")
+_INFO_END = re.compile(r"[\s{},:]")
 _PYTHON = frozenset({"python", "python3", "py", "py3"})
 
 
@@ -21,17 +22,31 @@ def python_source(text: str) -> str:
     return textwrap.dedent(chosen)
 
 
+class _Fence(NamedTuple):
+    mark: str
+    info: str
+
+
+def _fence(line: str) -> _Fence | None:
+    """The line as one that opens or closes a block, in time linear in its length."""
+    bare = line.lstrip(" \t>")
+    kind = bare[:1]
+    info = bare.lstrip(kind) if kind in ("`", "~") else bare
+    width = len(bare) - len(info)
+    return _Fence(bare[:width], info.strip()) if width >= 3 and "`" not in info else None
+
+
 def _blocks(text: str) -> list[tuple[str, str]]:
     blocks: list[tuple[str, str]] = []
     mark, info = "", ""
     body: list[str] = []
     for line in text.split("\n"):
-        fence = _FENCE.match(line)
+        fence = _fence(line)
         if not mark:
             if fence:
-                mark, body = fence["mark"], []
-                info = re.split(r"[\s{},:]", fence["info"].strip().lower(), maxsplit=1)[0]
-        elif fence and fence["mark"].startswith(mark) and not fence["info"].strip():
+                mark, body = fence.mark, []
+                info = _INFO_END.split(fence.info.lower(), maxsplit=1)[0]
+        elif fence and fence.mark.startswith(mark) and not fence.info:
             blocks.append((info, "\n".join(body)))
             mark = ""
         else:

@@ -36,3 +36,14 @@ def test_the_source_of_an_answer(answer: str, source: str) -> None:
 def test_a_source_is_made_of_the_answers_own_lines(lines: list[str]) -> None:
     source = python_source("\n".join(lines))
     assert {line.strip() for line in source.split("\n")} <= {line.strip() for line in lines} | {""}
+
+
+def test_a_fence_is_told_in_time_linear_in_its_line() -> None:
+    for line in ("```" + " " * 2_000_000 + "`", "~" * 2_000_000 + "`", "> " * 1_000_000 + "``x"):
+        assert python_source(line) == line
+
+
+def test_fences_with_spaces_words_and_marks_of_other_lengths() -> None:
+    assert python_source(" > ````  Python title='x'\na\n```\nb\n  `````  \nc") == "a\n```\nb"
+    assert python_source("```a``` x") == "```a``` x"
+    assert python_source("~~~py\nx = '```'\n~~~") == "x = '```'"

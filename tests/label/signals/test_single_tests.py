@@ -77,3 +77,27 @@ def test_a_call_alone_is_one_test() -> None:
 def test_what_can_not_be_counted_is_refused(tests: str, reason: str) -> None:
     with pytest.raises(ValueError, match=reason):
         single_tests(tests)
+
+
+def test_many_tests_take_time_and_space_in_their_length() -> None:
+    tests = "\n".join(f"x{n} = f({n})\nassert x{n} == {2 * n}" for n in range(3000))
+    singles = single_tests(tests)
+    assert len(singles) == 3000
+    assert single_tests(tests) is singles  # the next model's answer finds them taken apart
+    assert singles[1].program.split() == ["x0", "=", "f(0)", "x1", "=", "f(1)", "assert", "x1", "==", "2"]
+    assert sum(len(single.own) for single in singles) < len(tests)
+    assert singles[0].shared is singles[-1].shared
+
+
+@pytest.mark.parametrize("deep", ["assert " + "-" * 50_000 + "1", "assert " + "+".join(["1"] * 20_000)])
+def test_no_depth_of_nesting_is_another_error(deep: str) -> None:
+    with pytest.raises(ValueError, match=r"too deeply|not Python"):
+        single_tests(deep)
+
+
+def test_statements_keep_their_meaning_one_by_one() -> None:
+    tests = (
+        "from __future__ import annotations\n'''first'''\nclass A:\n    def g(self):\n        return f(1)\n\n"
+        "def test_a():\n    '''doc'''\n    assert A().g() == 2\n\nif True:\n    y = 3\nassert f(y) == 6\n"
+    )
+    assert failures(tests, f=double) == [False, False]
