@@ -10,6 +10,7 @@ from __future__ import annotations
 import builtins
 import contextlib
 import ctypes
+import errno
 import json
 import os
 import resource
@@ -36,6 +37,15 @@ _NEW_MOUNTS, _NEW_IPC, _NEW_USERS, _NEW_PROCESSES, _NEW_NETWORK = (
 _MOUNT_SETATTR, _AT_FDCWD, _RECURSIVE = 442, -100, 0x8000
 _READ_ONLY, _NO_SETUID, _NO_DEVICES, _BIND, _REC, _PRIVATE = 1, 2, 4, 4096, 16384, 1 << 18
 _DETACH, _NO_NEW_PRIVILEGES, _DIE_WITH_PARENT = 2, 38, 1
+_SET_SECCOMP, _FILTER = 22, 2
+
+# By machine: its audit number; shmget, shmat, semget, msgget, mq_open, memfd_create, memfd_secret, unshare,
+# setns, add_key, request_key, keyctl and io_uring_setup; clone and clone3.
+_MACHINES = {
+    "x86_64": (0xC000003E, (29, 30, 64, 68, 240, 319, 447, 272, 308, 248, 249, 250, 425), 56, 435),
+    "aarch64": (0xC00000B7, (194, 196, 190, 186, 180, 279, 447, 97, 268, 217, 218, 219, 425), 220, 435),
+}
+_NAMESPACES = 0x7E020000  # flags of clone that make a new one of any kind
 
 
 def main() -> int:
@@ -90,6 +100,7 @@ def _limit(task: dict[str, Any]) -> None:
         "RLIMIT_NOFILE": OPEN_FILES,
         "RLIMIT_NPROC": PROCESSES,
         "RLIMIT_CORE": 0,
+        "RLIMIT_MSGQUEUE": 0,
     }
     for name, most in limits.items():
         if hasattr(resource, name):
@@ -99,7 +110,7 @@ def _limit(task: dict[str, Any]) -> None:
     if sys.platform == "linux":
         libc = _libc()
         libc.capset(ctypes.byref((ctypes.c_uint32 * 2)(0x20080522, 0)), ctypes.byref((ctypes.c_uint32 * 6)()))
-        libc.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0)
+        libc.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0)  # also where no call could be forbidden
         libc.prctl(_DIE_WITH_PARENT, signal.SIGKILL, 0, 0, 0)
 
 
@@ -150,7 +161,48 @@ def _isolate(folder: str) -> list[str]:
             done.append("files")
         if root:
             _become_nobody(folder, "files" in done)
+        with contextlib.suppress(OSError):
+            _forbid_calls()
+            done.append("shared-memory")
     return done
+
+
+class _Step(ctypes.Structure):
+    _fields_ = (
+        ("code", ctypes.c_uint16),
+        ("yes", ctypes.c_uint8),
+        ("no", ctypes.c_uint8),
+        ("k", ctypes.c_uint32),
+    )
+
+
+class _Filter(ctypes.Structure):
+    _fields_ = (("length", ctypes.c_uint16), ("steps", ctypes.POINTER(_Step)))
+
+
+def _forbid_calls() -> None:
+    """Refuse system calls whose memory or rights no limit of a process counts; raises where none can be.
+
+    System V's shared memory and messages, files in memory, keys, io_uring's buffers, and new namespaces,
+    within which a process would have rights again, such as to mount file systems in memory.
+    """
+    if os.uname().machine not in _MACHINES or sys.maxsize < 1 << 32:
+        raise OSError("no list of system calls for this machine")
+    audit, numbers, clone, clone3 = _MACHINES[os.uname().machine]
+    load, equal, at_least, any_bit, leave = 0x20, 0x15, 0x35, 0x45, 0x06
+    refused, unknown, allowed = 0x00050000 | errno.EPERM, 0x00050000 | errno.ENOSYS, 0x7FFF0000
+    steps = [(load, 0, 0, 4), (equal, 1, 0, audit), (leave, 0, 0, refused)]
+    steps += [(load, 0, 0, 0), (at_least, 0, 1, 0x40000000), (leave, 0, 0, refused)]
+    for number in numbers:
+        steps += [(equal, 0, 1, number), (leave, 0, 0, refused)]
+    # The flags of clone3 lie in memory; where it is unknown, libraries take clone.
+    steps += [(equal, 0, 1, clone3), (leave, 0, 0, unknown)]
+    steps += [(equal, 0, 3, clone), (load, 0, 0, 16), (any_bit, 0, 1, _NAMESPACES), (leave, 0, 0, refused)]
+    steps += [(leave, 0, 0, allowed)]
+    program = _Filter(len(steps), (_Step * len(steps))(*(_Step(*step) for step in steps)))
+    libc = _libc()
+    _checked(libc.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0))
+    _checked(libc.prctl(_SET_SECCOMP, _FILTER, ctypes.byref(program), 0, 0))
 
 
 def _namespaces(root: bool) -> None:

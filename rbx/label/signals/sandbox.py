@@ -23,7 +23,7 @@ EXCEPTIONS = frozenset(
     for name, kind in vars(builtins).items()
     if isinstance(kind, type) and issubclass(kind, BaseException)
 )
-ISOLATED = frozenset({"network", "processes", "files"})  # all that can be
+ISOLATED = frozenset({"network", "processes", "files", "shared-memory"})  # all that can be
 
 
 class Limits(NamedTuple):
@@ -36,7 +36,8 @@ class Limits(NamedTuple):
 class Outcome(NamedTuple):
     """``loaded``: the answer's code itself ran to its end. ``failure`` is None iff the test passed.
 
-    ``isolated`` names what the code could not reach: network, processes, files.
+    ``isolated`` names what the code could not reach: network, processes, files, and shared memory, which
+    no limit of a process counts.
     """
 
     loaded: bool

@@ -133,7 +133,7 @@ def test_what_is_not_isolated_is_said_once(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def bare(answer: str, test: str, limits: Limits) -> Outcome | None:
-        return Outcome(True, None, frozenset({"processes"}))
+        return Outcome(True, None, frozenset({"processes", "shared-memory"}))
 
     monkeypatch.setattr(code, "run_test", bare)
     with caplog.at_level(logging.WARNING):
