@@ -70,10 +70,12 @@ def build_dataset(
     """
     from rbx.cli.built_grid import print_built
     from rbx.config.labelling import LabelSource
+    from rbx.grid.placement import true_place
     from rbx.grid.spec import load_spec
 
     loaded = load_spec(spec, overrides)
     folder = out or Path("datasets") / loaded.value.name
+    true_place(folder)  # refuses what can't be written before anything is asked
     asked = bool(judges or work or offline_vllm or retry_failed) or until is not Until.GRID
     if isinstance(loaded.value.source, LabelSource) or asked:
         from rbx.label.pipeline import LabelOptions

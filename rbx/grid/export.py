@@ -21,7 +21,7 @@ from rbx.grid.census import take_census
 from rbx.grid.files import sha256_of
 from rbx.grid.leftovers import clear_leftovers, staging_of
 from rbx.grid.manifest import Manifest
-from rbx.grid.placement import put_in_place
+from rbx.grid.placement import put_in_place, true_place
 from rbx.grid.rules import SPLITS
 from rbx.grid.store import read_tables
 from rbx.grid.tables import Tables, codes
@@ -59,11 +59,12 @@ def export_grid(
     """Write the grid in ``folder`` to ``out``, whole or not at all.
 
     A shard holds about ``shard_bytes`` of text before compression, and all rows of a prompt. The same
-    export is left as it is, another one replaced only with ``force``, and what is no export never. Raises
-    ``DatasetError``.
+    export is left as it is, another one replaced only with ``force``, and a directory with anything that no
+    export wrote never. Raises ``DatasetError``.
     """
     if not out.name or out.name == ".." or out.resolve().is_relative_to(folder.resolve()):
         raise DatasetError(f"--hf {str(out)!r}: give a directory of its own outside the grid")
+    out = true_place(out)
     manifest, tables = read_tables(folder)
     refuse_faults(folder, manifest, tables)
     staging = staging_of(out)
@@ -162,13 +163,15 @@ def _may_replace(out: Path, marker: dict[str, Any], *, force: bool) -> bool:
     foreign = sorted(
         path.relative_to(out).as_posix()
         for path in out.rglob("*")
-        if not path.is_dir() and path.relative_to(out).as_posix() not in known
+        if (path.is_symlink() or not path.is_dir()) and path.relative_to(out).as_posix() not in known
     )
-    if foreign and not force:
+    if foreign:
+        more = f" and {len(foreign) - 1:,} more" if len(foreign) > 1 else ""
         raise DatasetError(
-            f"{out}: holds {foreign[0]}, which no export wrote; move it away, or delete it with --force"
+            f"{out}: holds {foreign[0]!r}{more}, which its {FILE} does not list, so no export wrote it; move "
+            "it away, or give another directory with --hf"
         )
-    if there == marker and not foreign and _intact(out, marker):
+    if there == marker and _intact(out, marker):
         return False
     if not force and (there.get("digest"), there.get("schema")) != (marker["digest"], marker["schema"]):
         raise DatasetError(
@@ -181,7 +184,7 @@ def _may_replace(out: Path, marker: dict[str, Any], *, force: bool) -> bool:
 def _marker_of(out: Path) -> dict[str, Any] | None:
     try:
         marker = json.loads((out / FILE).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return None
     known = isinstance(marker, dict) and isinstance(marker.get("files"), dict) and "digest" in marker
     return marker if known else None

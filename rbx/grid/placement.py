@@ -6,7 +6,21 @@ import os
 import shutil
 from pathlib import Path
 
+from rbx.errors import DatasetError
 from rbx.grid.leftovers import aside_of
+from rbx.grid.manifest import FILE, TABLES
+
+
+def true_place(folder: Path) -> Path:
+    """Where a directory to be written really lies: a link stays, and what it points to is written.
+
+    Raises ``DatasetError`` where that is within a grid, which would go with it when it is replaced.
+    """
+    place = Path(os.path.realpath(folder)) if folder.is_symlink() else folder
+    for around in Path(os.path.realpath(place)).parents:
+        if all((around / name).is_file() for name in (FILE, *TABLES)):
+            raise DatasetError(f"{folder}: lies within the grid {around}; give a directory outside of it")
+    return place
 
 
 def put_in_place(staging: Path, folder: Path) -> None:

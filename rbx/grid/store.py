@@ -18,11 +18,12 @@ from rbx.grid.census import take_census
 from rbx.grid.files import sha256_of
 from rbx.grid.leftovers import clear_leftovers, staging_of
 from rbx.grid.manifest import FILE, FORMAT, TABLES, Manifest, digest_of_files, read_manifest
-from rbx.grid.placement import put_in_place
+from rbx.grid.placement import put_in_place, true_place
 from rbx.grid.schema import DEFAULT_METRIC, LABELS, PROMPTS, RESPONSES, GridView
 from rbx.grid.tables import Tables, counts_of
 from rbx.grid.view import dense_view
 
+CARD = "README.md"
 SCHEMAS = dict(zip(TABLES, (PROMPTS, RESPONSES, LABELS), strict=True))
 
 
@@ -50,6 +51,7 @@ def write_grid(
     the same work, which is still at hand: it gives way. Raises ``DatasetError``.
     """
     refuse_place(folder)
+    folder = true_place(folder)
     folder.parent.mkdir(parents=True, exist_ok=True)
     staging = staging_of(folder)
     shutil.rmtree(staging, ignore_errors=True)
@@ -59,6 +61,7 @@ def write_grid(
         manifest = _write_files(grid, origin, staging)
         if folder.exists() and not _may_replace(folder, manifest, force=force, succeeds=succeeds):
             return manifest, False
+        _refuse_foreign(folder)
         put_in_place(staging, folder)
     except OSError as error:
         raise DatasetError(f"{folder}: can't be written: {error.strerror or error}") from None
@@ -102,7 +105,7 @@ def _write_files(grid: Grid, origin: Origin, staging: Path) -> Manifest:
         versions={"rbx": __version__, "pyarrow": pa.__version__},
     )
     census = take_census(tables, grid.models, grid.metrics)
-    (staging / "README.md").write_text(dataset_card(manifest, census), encoding="utf-8")
+    (staging / CARD).write_text(dataset_card(manifest, census), encoding="utf-8")
     (staging / FILE).write_text(manifest.model_dump_json(indent=1) + "\n", encoding="utf-8")
     return manifest
 
@@ -126,6 +129,19 @@ def _may_replace(folder: Path, manifest: Manifest, *, force: bool, succeeds: boo
         f"{folder}: holds another grid ({there.name}, digest {there.digest[:12]}, this one would be "
         f"{manifest.digest[:12]}); replace it with --force or choose another directory with --out"
     )
+
+
+def _refuse_foreign(folder: Path) -> None:
+    """Raises where files that no grid has would go with the grid that is replaced."""
+    foreign = (
+        sorted({path.name for path in folder.iterdir()} - {*TABLES, FILE, CARD}) if folder.is_dir() else []
+    )
+    if foreign:
+        more = f" and {len(foreign) - 1:,} more" if len(foreign) > 1 else ""
+        raise DatasetError(
+            f"{folder}: holds {foreign[0]!r}{more}, which is no part of the grid and would be lost with it; "
+            "move it away, or give another directory with --out"
+        )
 
 
 def read_tables(folder: Path) -> tuple[Manifest, Tables]:

@@ -55,6 +55,15 @@ def test_another_grid_is_kept_without_force(grid: Path, capsys: pytest.CaptureFi
     assert "160 of 160 present" in capsys.readouterr().out
 
 
+def test_a_directory_inside_a_grid_is_refused_first_of_all(
+    grid: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    inner = str(grid / "inner")
+    assert run(["build-dataset", str(SPECS / "quickstart.yaml"), "--out", inner]) == 1
+    assert "lies within the grid" in capsys.readouterr().err
+    assert not (grid / "inner").exists()
+
+
 def test_show_as_a_table_and_as_json(grid: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["dataset", "show", str(grid)]) == 0
     table = capsys.readouterr().out

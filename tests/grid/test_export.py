@@ -204,9 +204,15 @@ def test_what_is_not_its_own_is_kept(tmp_path: Path, grid: Path) -> None:
     with pytest.raises(DatasetError, match=r"holds another export \(labelled, schema tables\).*--force"):
         export_grid(grid, out, "routebalance")
     (out / "notes.md").write_text("mine")
-    with pytest.raises(DatasetError, match=r"holds notes\.md, which no export wrote"):
-        export_grid(grid, out, "tables")
+    for force in (False, True):
+        with pytest.raises(DatasetError, match=r"holds 'notes\.md', which .* does not list.*move it away"):
+            export_grid(grid, out, "tables", force=force)
     assert (out / "notes.md").read_text() == "mine"
+    (out / "notes.md").unlink()
+    (out / "data" / "away").symlink_to(tmp_path)
+    with pytest.raises(DatasetError, match=r"holds 'data/away'"):
+        export_grid(grid, out, "tables", force=True)
+    (out / "data" / "away").unlink()
     assert export_grid(grid, out, "routebalance", force=True).written
     assert set(content(out)) == {
         "README.md",
@@ -214,6 +220,35 @@ def test_what_is_not_its_own_is_kept(tmp_path: Path, grid: Path) -> None:
         "data/train-00000-of-00001.jsonl",
         "data/test-00000-of-00001.jsonl",
     }
+
+
+@pytest.mark.parametrize(
+    "marker", ['{"files":{},"digest":"x"}', "[" * 100_000, '{"files":{"/etc/passwd":"z"},"digest":"x"}']
+)
+def test_no_marker_makes_somebodys_files_an_export(tmp_path: Path, grid: Path, marker: str) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / FILE).write_text(marker)
+    (out / "precious").write_text("years of work")
+    with pytest.raises(DatasetError, match=r"is no export|holds 'precious'"):
+        export_grid(grid, out, "tables", force=True)
+    assert (out / "precious").read_text() == "years of work"
+
+
+def test_a_link_stays_and_what_it_points_to_is_written(tmp_path: Path, grid: Path) -> None:
+    (tmp_path / "link").symlink_to("real")
+    assert export_grid(grid, tmp_path / "link", "tables").written
+    assert export_grid(grid, tmp_path / "link", "routebalance", force=True).written
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "real" / "data" / "test-00000-of-00001.jsonl").is_file()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["grid", "link", "real"]
+
+
+def test_a_target_inside_another_grid_is_refused(tmp_path: Path, grid: Path) -> None:
+    write(every_status(), tmp_path / "another")
+    with pytest.raises(DatasetError, match="lies within the grid"):
+        export_grid(grid, tmp_path / "another" / "hub", "tables")
+    assert not (tmp_path / "another" / "hub").exists()
 
 
 def test_a_target_inside_the_grid_or_without_a_name_is_refused(tmp_path: Path, grid: Path) -> None:

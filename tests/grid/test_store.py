@@ -76,6 +76,41 @@ def test_a_folder_of_something_else_is_never_replaced(tmp_path: Path) -> None:
     assert (tmp_path / "grid" / "thesis.txt").read_text() == "years of work"
 
 
+def test_files_beside_the_tables_are_never_lost_with_a_grid(tmp_path: Path) -> None:
+    build(source(tmp_path, 1), tmp_path / "grid")
+    (tmp_path / "grid" / "notes").mkdir()
+    assert not build(source(tmp_path, 1), tmp_path / "grid").written
+    with pytest.raises(DatasetError, match=r"holds 'notes', which is no part of the grid.*move it away"):
+        build(source(tmp_path, 0), tmp_path / "grid", force=True)
+    assert open_view(tmp_path / "grid").score[0, 0] == 1.0
+    assert (tmp_path / "grid" / "notes").is_dir()
+
+
+def test_a_link_stays_and_the_grid_that_it_points_to_is_replaced(tmp_path: Path) -> None:
+    build(source(tmp_path, 1), tmp_path / "real")
+    (tmp_path / "grid").symlink_to("real")
+    assert build(source(tmp_path, 0), tmp_path / "grid", force=True).written
+    assert (tmp_path / "grid").is_symlink()
+    assert open_view(tmp_path / "real").score[0, 0] == 0.0
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["grid", "real", "source-0", "source-1"]
+
+
+def test_a_link_to_itself_is_an_error_and_leaves_no_litter(tmp_path: Path) -> None:
+    (tmp_path / "grid").symlink_to("grid")
+    with pytest.raises(DatasetError, match=r"can't be written|is not a grid"):
+        build(source(tmp_path), tmp_path / "grid")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["grid", "source-1"]
+
+
+def test_a_directory_inside_a_grid_is_refused(tmp_path: Path) -> None:
+    build(source(tmp_path, 1), tmp_path / "grid")
+    (tmp_path / "way").symlink_to("grid")
+    for inner in (tmp_path / "grid" / "inner", tmp_path / "way" / "deep" / "inner"):
+        with pytest.raises(DatasetError, match="lies within the grid"):
+            build(source(tmp_path, 0), inner)
+    assert set(content(tmp_path / "grid")) == {*TABLES, FILE, "README.md"}
+
+
 def test_a_write_that_fails_leaves_the_old_grid_and_no_litter(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
