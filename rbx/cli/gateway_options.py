@@ -92,19 +92,17 @@ def loaded_bundle(path: Path | None, pool: Pool) -> Bundle | None:
     return bundle
 
 
-def show_gateway(scheduler: Scheduler, served: ServedGateway) -> None:
+def gateway_lines(scheduler: Scheduler, served: ServedGateway) -> list[str]:
     """Where it listens, what it serves, and by which version of its configuration."""
     gateway = served.gateway
     version = gateway.versions.current
-    lines = [
+    return [
         f"serving pool {scheduler.pool.name} on {served.url}/v1",
         f"  policy    {version.policy.label}, configuration {version.label}",
         f"  models    {', '.join(gateway.models)}",
         f"  instances {served.answering} of {len(gateway.pool.instances)} answer; see {served.url}/readyz",
         "Ctrl-C lets answers under way end, a second one does not",
     ]
-    for line in lines:
-        typer.echo(line)
 
 
 def note_compilation() -> None:

@@ -29,6 +29,7 @@ COMMANDS: dict[str, Lazy] = {
     "dataset": Lazy("rbx.cli.dataset:app", "Check a grid, show what stands in it, or export it."),
     "train": Lazy("rbx.cli.train:train", "Train the heads that predict quality, length and latency."),
     "pool": Lazy("rbx.cli.pool:app", "Show a pool, or record the steps of a live server."),
+    "launch": Lazy("rbx.cli.launch:launch", "Bring up a pool's tiers and the scheduler in front of them."),
     "serve": Lazy("rbx.cli.serve:serve", "Serve a pool of running servers as one OpenAI-compatible API."),
     "mock-tier": Lazy(
         "rbx.cli.mock_tier:mock_tier", "Serve a pool's instances without GPUs, with faults on demand."

@@ -65,11 +65,16 @@ def serve(
 
 
 async def _serve(scheduler: Scheduler, endpoints: tuple[InstanceEndpoint, ...]) -> None:
-    from rbx.cli.gateway_options import show_gateway
+    from rbx.cli.gateway_options import gateway_lines
     from rbx.serve.launch.serving import ServedGateway
     from rbx.serve.launch.signals import on_signals
 
     served = ServedGateway(scheduler, endpoints)
+
+    def started() -> None:
+        for line in gateway_lines(scheduler, served):
+            typer.echo(line)
+
     with on_signals(served.stop):
-        await served.run(lambda: show_gateway(scheduler, served))
+        await served.run(started)
     typer.echo("ended")

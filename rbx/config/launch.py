@@ -1,0 +1,111 @@
+"""The launch file: how the instances of a pool are brought up, and what decides in front of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, Field
+
+from rbx.config.base import Name, NonNegativeInt, PositiveFloat, StrictModel, Text, chosen_by
+from rbx.config.endpoint import EnvironmentName
+from rbx.config.gateway import GatewayConfig
+from rbx.config.pool import Pool, Tier
+from rbx.errors import ConfigError
+
+# What rbx sets itself; a second value would make it look for the servers elsewhere.
+OURS = ("--host", "--port", "--served-model-name", "--uds", "--api-key", "--scheduler-cls", "--config")
+
+
+def _not_ours(flags: tuple[str, ...]) -> tuple[str, ...]:
+    if taken := sorted({flag.partition("=")[0] for flag in flags} & set(OURS)):
+        raise ValueError(f"{', '.join(taken)} is set by rbx itself; leave it out")
+    return flags
+
+
+Flags = Annotated[tuple[Text, ...], AfterValidator(_not_ours)]
+
+
+class LocalTier(StrictModel):
+    """How one instance of a tier is started: ``COMMAND serve MODEL FLAGS``.
+
+    ``model`` is a path or a hub id, by default the tier's model; ``flags`` go to vLLM and stand above what
+    the tier's limits say; ``gpus`` of one instance are the pool's unless given, 0 for a CPU.
+    """
+
+    model: Text | None = None
+    flags: Flags = ()
+    env: Mapping[EnvironmentName, str] = {}
+    command: tuple[Text, ...] = Field(("vllm",), min_length=1)
+    gpus: NonNegativeInt | None = None
+
+    def gpus_of(self, tier: Tier) -> int:
+        """Devices of one instance."""
+        return tier.gpus_per_instance if self.gpus is None else self.gpus
+
+
+class AttachLauncher(StrictModel):
+    """The instances run already; ``endpoints`` says where."""
+
+    kind: Literal["attach"] = "attach"
+    endpoints: Path
+
+
+class LocalLauncher(StrictModel):
+    """One vLLM process an instance on this machine.
+
+    ``devices`` are handed out in the order of the pool's instances, by default all that ``nvidia-smi``
+    lists. With ``publish_state`` each server publishes its exact state, for which rbx must be installed
+    beside vLLM.
+    """
+
+    kind: Literal["local"] = "local"
+    tiers: Mapping[Name, LocalTier] = {}
+    devices: tuple[NonNegativeInt | Text, ...] | None = None
+    publish_state: bool = False
+    grace_s: PositiveFloat = 20.0
+
+    def tier(self, tier: Tier) -> LocalTier:
+        """How ``tier`` is started."""
+        return self.tiers.get(tier.name, LocalTier())
+
+
+class MockLauncher(StrictModel):
+    """Simulated instances in one process: no GPU, no weights. See ``rbx mock-tier``."""
+
+    kind: Literal["mock"] = "mock"
+    time_scale: PositiveFloat = 1.0
+    faults: Path | None = None
+    seed: NonNegativeInt = 0
+
+
+LauncherSpec = Annotated[
+    AttachLauncher | LocalLauncher | MockLauncher,
+    chosen_by("kind", {"attach": AttachLauncher, "local": LocalLauncher, "mock": MockLauncher}),
+]
+
+
+class Launch(StrictModel):
+    """What ``rbx launch`` does. ``ready_s`` bounds the time until every instance answers.
+
+    Without ``gateway`` the policy is the command line's. With ``keep_serving`` an instance that ends after
+    all were ready is told and left out; else it ends everything.
+    """
+
+    pool: Path
+    launcher: LauncherSpec = MockLauncher()
+    bundle: Path | None = None
+    gateway: GatewayConfig | None = None
+    ready_s: PositiveFloat = 900.0
+    keep_serving: bool = False
+
+    def check(self, pool: Pool) -> None:
+        """Raises ``ConfigError`` for tiers that the pool does not have."""
+        if isinstance(self.launcher, LocalLauncher):
+            known = [tier.name for tier in pool.tiers]
+            if unknown := sorted(set(self.launcher.tiers) - set(known)):
+                raise ConfigError(
+                    f"launcher.tiers: pool {pool.name} has no tier {', '.join(unknown)}; "
+                    f"it has {', '.join(known)}"
+                )

@@ -1,0 +1,126 @@
+"""The instances of a pool, however they are brought up."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+
+from rbx.config.endpoints import Endpoints, InstanceEndpoint, load_endpoints
+from rbx.config.launch import AttachLauncher, Launch, LocalLauncher, MockLauncher
+from rbx.config.pool import Pool
+from rbx.durable import write_text
+from rbx.errors import ConfigError, ServerError
+from rbx.serve.launch.child import Child
+from rbx.serve.launch.devices import assigned_devices
+from rbx.serve.launch.ports import LOOPBACK, free_ports
+from rbx.serve.launch.vllm_command import vllm_command, vllm_environment
+from rbx.serve.mock.listener import bind_all
+from rbx.serve.plugin.state_file import private_directory
+
+MOCK_GRACE_S = 5.0
+
+
+@dataclass(frozen=True)
+class Tiers:
+    """What was brought up by the launcher ``kind``.
+
+    ``endpoints`` says where each instance answers. ``children`` are processes of ours by name, ``owners``
+    the name of the process behind each instance; both are empty where others run them.
+    """
+
+    kind: str
+    endpoints: Mapping[str, InstanceEndpoint]
+    children: Mapping[str, Child]
+    owners: Mapping[str, str]
+
+
+def bring_up(launch: Launch, pool: Pool, logs: Path) -> Tiers:
+    """Start the processes of every instance, or none; their output goes to ``logs``.
+
+    Raises ``ConfigError`` for what can't be started.
+    """
+    spec = launch.launcher
+    if isinstance(spec, AttachLauncher):
+        endpoints = load_endpoints(spec.endpoints).value
+        endpoints.of(pool)
+        return Tiers(spec.kind, endpoints.instances, {}, {})
+    logs.mkdir(parents=True, exist_ok=True)
+    if isinstance(spec, MockLauncher):
+        return _mock(spec, launch.pool, pool, logs)
+    return _local(spec, pool, logs)
+
+
+def log_path(logs: Path, name: str) -> Path:
+    """The log of a process, such as ``72b-a100x4-0.log``."""
+    return logs / f"{name.replace('/', '-')}.log"
+
+
+def write_endpoints(endpoints: Mapping[str, InstanceEndpoint], path: Path) -> None:
+    """Write an endpoints file whole; raises ``StoreError``."""
+    document = Endpoints(instances=endpoints).model_dump(mode="json", exclude_none=True)
+    write_text(yaml.safe_dump(document, sort_keys=False), path)
+
+
+def _mock(spec: MockLauncher, path: Path, pool: Pool, logs: Path) -> Tiers:
+    # The ports are chosen here, as the endpoints must be known before the servers have compiled.
+    names = [instance.name for instance in pool.instances]
+    base = _free_block(len(names) + 1)
+    command = [sys.executable, "-m", "rbx", "mock-tier", str(path), "--port", str(base)]
+    command += ["--time-scale", str(spec.time_scale), "--seed", str(spec.seed)]
+    if spec.faults is not None:
+        command += ["--faults", str(spec.faults)]
+    child = Child("mock-tier", command, {}, log_path(logs, "mock-tier"), MOCK_GRACE_S)
+    endpoints = {
+        name: InstanceEndpoint(url=f"http://{LOOPBACK}:{base + k}/v1") for k, name in enumerate(names)
+    }
+    return Tiers(spec.kind, endpoints, {child.name: child}, dict.fromkeys(names, child.name))
+
+
+def _local(spec: LocalLauncher, pool: Pool, logs: Path) -> Tiers:
+    _check_commands(spec, pool)
+    devices = assigned_devices(pool, spec)
+    endpoints: dict[str, InstanceEndpoint] = {}
+    children: dict[str, Child] = {}
+    on_gpus = any(devices)
+    for instance, port, mine in zip(pool.instances, free_ports(len(devices)), devices, strict=True):
+        how = spec.tier(instance.tier)
+        state = None
+        if spec.publish_state:
+            state = private_directory(logs.resolve() / "state" / instance.name.replace("/", "-"))
+        endpoints[instance.name] = InstanceEndpoint(url=f"http://{LOOPBACK}:{port}/v1", state=state)
+        command = vllm_command(instance.tier, how, port, spec.publish_state)
+        variables = vllm_environment(how, mine if on_gpus else None, state)
+        log = log_path(logs, instance.name)
+        children[instance.name] = Child(instance.name, command, variables, log, spec.grace_s)
+    return Tiers(spec.kind, endpoints, children, {name: name for name in children})
+
+
+def _check_commands(spec: LocalLauncher, pool: Pool) -> None:
+    for tier in pool.tiers:
+        program = spec.tier(tier).command[0]
+        if shutil.which(program) is None:
+            raise ConfigError(
+                f"tier {tier.name}: there is no program {program!r}; install vLLM (pip install vllm), or "
+                f"name its command in the launch file: launcher.tiers.{tier.name}.command"
+            )
+
+
+def _free_block(count: int) -> int:
+    """The first of ``count`` ports in a row that are free now."""
+    for _ in range(100):
+        (base,) = free_ports(1)
+        if base + count > 65_535:
+            continue
+        try:
+            sockets = bind_all(range(base, base + count))
+        except ServerError:
+            continue
+        for sock in sockets:
+            sock.close()
+        return base
+    raise ServerError(f"no {count} free ports in a row; end some of the programs that listen here")
