@@ -56,13 +56,15 @@ class LocalLauncher(StrictModel):
     """One vLLM process an instance on this machine.
 
     ``devices`` are handed out in the order of the pool's instances, by default all that ``nvidia-smi``
-    lists. With ``publish_state`` each server publishes its exact state, for which rbx must be installed
-    beside vLLM.
+    lists. Servers listen on ``host``, which is also where their endpoints say they are: an address of this
+    machine for a gateway elsewhere. With ``publish_state`` each server publishes its exact state, for which
+    rbx must be installed beside vLLM.
     """
 
     kind: Literal["local"] = "local"
     tiers: Mapping[Name, LocalTier] = {}
     devices: tuple[NonNegativeInt | Text, ...] | None = None
+    host: Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]+$")] = "127.0.0.1"
     publish_state: bool = False
     grace_s: PositiveFloat = 20.0
 

@@ -141,7 +141,9 @@ def test_a_command_that_fails_shows_the_end_of_its_log(tmp_path: Path) -> None:
 
 
 def test_a_tier_that_never_answers_is_given_up_and_killed_though_it_ignores_sigterm(tmp_path: Path) -> None:
-    script = "import signal, time; signal.signal(15, signal.SIG_IGN); print('loading', flush=True); time.sleep(600)"
+    script = (
+        "import signal as s, time; s.signal(15, s.SIG_IGN); print('loading', flush=True); time.sleep(600)"
+    )
     with running(local_launch(tmp_path, script, ready_s=3.0), tmp_path) as command:
         assert command.process.wait(60.0) == 1
         assert command.left() == []

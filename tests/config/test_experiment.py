@@ -11,7 +11,9 @@ from rbx.errors import ConfigError
 
 ROOT = Path(__file__).resolve().parents[2]
 EXPERIMENTS = sorted(
-    path for path in (ROOT / "experiments").rglob("*.yaml") if path.parent.name not in ("pools", "datasets")
+    path
+    for path in (ROOT / "experiments").rglob("*.yaml")
+    if path.parent.name not in ("pools", "datasets", "launch")
 )
 
 

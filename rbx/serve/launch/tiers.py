@@ -87,13 +87,15 @@ def _local(spec: LocalLauncher, pool: Pool, logs: Path) -> Tiers:
     endpoints: dict[str, InstanceEndpoint] = {}
     children: dict[str, Child] = {}
     on_gpus = any(devices)
-    for instance, port, mine in zip(pool.instances, free_ports(len(devices)), devices, strict=True):
+    for instance, port, mine in zip(
+        pool.instances, free_ports(len(devices), spec.host), devices, strict=True
+    ):
         how = spec.tier(instance.tier)
         state = None
         if spec.publish_state:
             state = private_directory(logs.resolve() / "state" / instance.name.replace("/", "-"))
-        endpoints[instance.name] = InstanceEndpoint(url=f"http://{LOOPBACK}:{port}/v1", state=state)
-        command = vllm_command(instance.tier, how, port, spec.publish_state)
+        endpoints[instance.name] = InstanceEndpoint(url=f"http://{spec.host}:{port}/v1", state=state)
+        command = vllm_command(instance.tier, how, spec.host, port, spec.publish_state)
         variables = vllm_environment(how, mine if on_gpus else None, state)
         log = log_path(logs, instance.name)
         children[instance.name] = Child(instance.name, command, variables, log, spec.grace_s)

@@ -6,7 +6,6 @@ from pathlib import Path
 
 from rbx.config.launch import LocalTier
 from rbx.config.pool import Tier
-from rbx.serve.launch.ports import LOOPBACK
 
 SCHEDULER = "rbx.serve.plugin.scheduler.PublishingScheduler"
 # Every spelling of a flag that stands for one of ours.
@@ -17,7 +16,7 @@ _SPELLINGS = {
 }
 
 
-def vllm_command(tier: Tier, how: LocalTier, port: int, publish_state: bool) -> list[str]:
+def vllm_command(tier: Tier, how: LocalTier, host: str, port: int, publish_state: bool) -> list[str]:
     """``vllm serve`` with what the pool says of the tier, and after it the launch file's flags.
 
     A flag of the launch file takes the place of the same one here.
@@ -36,7 +35,7 @@ def vllm_command(tier: Tier, how: LocalTier, port: int, publish_state: bool) -> 
         ours.append(("--no-async-scheduling",))
     given = {flag.partition("=")[0] for flag in how.flags}
     left = [word for flag in ours if not given & _names(flag[0]) for word in flag]
-    fixed = ["--served-model-name", tier.model, "--host", LOOPBACK, "--port", str(port)]
+    fixed = ["--served-model-name", tier.model, "--host", host, "--port", str(port)]
     if publish_state:
         fixed += ["--scheduler-cls", SCHEDULER]
     return [*how.command, "serve", how.model or tier.model, *fixed, *left, *how.flags]
