@@ -155,7 +155,7 @@ def _serve_instant(port: int) -> None:
 
 def _serve_gateway(server: int, port: int) -> None:
     """A gateway with the null policy over thirteen instances, which are all that one server."""
-    import uvicorn
+    import uvloop
 
     from rbx.config.base import parse
     from rbx.config.endpoints import InstanceEndpoint
@@ -163,6 +163,7 @@ def _serve_gateway(server: int, port: int) -> None:
     from rbx.config.pool import load_pool
     from rbx.serve.gateway.app import gateway_app
     from rbx.serve.gateway.gateway import Gateway
+    from rbx.serve.gateway.server import GatewayServer
     from rbx.serve.upstream.instance import HttpInstance
     from rbx.serve.watch.pool_watch import PoolWatch
     from tests.workplace import ROOT
@@ -176,12 +177,8 @@ def _serve_gateway(server: int, port: int) -> None:
     async def serve() -> None:
         upstreams = [HttpInstance(each.name, endpoint, each.tier.model) for each in pool.instances]
         gateway = Gateway(pool, None, upstreams, PoolWatch(pool, endpoints, config.watch), config)
-        settings = uvicorn.Config(
-            gateway_app(gateway), port=port, log_level="error", access_log=False, lifespan="on"
-        )
-        await uvicorn.Server(settings).serve()
-
-    import uvloop
+        app = gateway_app(gateway)
+        await GatewayServer(app, gateway, host="127.0.0.1", port=port, drain_s=1.0).serve()
 
     uvloop.run(serve())
 

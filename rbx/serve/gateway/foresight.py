@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rbx.heads.bundle import Bundle
+from rbx.heads.knn import PRODUCT_FROM_QUERIES
 from rbx.heads.predictions import Predictions
 
 Floats = NDArray[np.float64]
@@ -44,9 +45,10 @@ class Foresight:
         return self._bundle is not None
 
     async def warm(self) -> None:
-        """Read the encoder in and ask once; raises what it can't be read in for."""
+        """Read the encoder in and ask for few prompts and for many; raises what it can't be read in for."""
         if self._bundle is not None:
-            await asyncio.wrap_future(self._thread.submit(_predict, self._bundle, ["warm"]))
+            for n in (1, 2 * PRODUCT_FROM_QUERIES):
+                await asyncio.wrap_future(self._thread.submit(_predict, self._bundle, ["warm"] * n))
 
     async def predict(self, texts: Sequence[str], within_s: float) -> Predictions | None:
         """Predictions for some texts; None, with a line in the log, if they fail or take too long.

@@ -81,6 +81,7 @@ class Gateway:
         """Begin to watch, and read the encoder in; raises what it can't be read in for."""
         await self.foresight.warm()
         await self.watch.start()
+        await self.versions.warm(self.versions.current)
         self._checks = asyncio.create_task(self._check_progress(), name="breakers")
 
     async def stop(self) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import socket
 from types import FrameType
 
 import uvicorn
@@ -43,6 +45,12 @@ class GatewayServer(uvicorn.Server):
     def port(self) -> int:
         """Where it listens, once ``started``."""
         return int(self.servers[0].sockets[0].getsockname()[1])
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Start to listen; what was built until now is there to stay, and no collection looks at it again."""
+        await super().startup(sockets)
+        gc.collect()
+        gc.freeze()
 
     async def main_loop(self) -> None:
         """Serve until told to stop, then drain."""

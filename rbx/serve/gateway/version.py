@@ -16,6 +16,7 @@ from rbx.errors import ConfigError
 from rbx.heads.bundle import Bundle
 from rbx.policy.base import Policy
 from rbx.policy.build import build_policy
+from rbx.policy.pool_state import PoolShape
 from rbx.policy.routed import Routed
 from rbx.policy.routers import ANY_MODEL, Fixed
 from rbx.policy.ttft.build import LatencyModel
@@ -46,6 +47,7 @@ class Version:
     policy: SinglePolicy
     decider: Decider
     fresh_policy: Callable[[], Policy]
+    shape: PoolShape
 
     @property
     def label(self) -> str:
@@ -78,16 +80,8 @@ def build_version(number: int, config: GatewayConfig, around: Surroundings) -> V
     if policy.needs.predictions and around.bundle is None:
         raise ConfigError(f"policy {single.label} predicts from the prompt; give a bundle (--bundle)")
     # Room for all that may be in flight, and for as many that a learning policy has yet to hear of.
-    rows = 2 * config.admission.max_in_flight
-    live = LiveTable(rows, len(pool.instances), len(pool.models))
-    shortest = Routed(
-        Fixed(ANY_MODEL),
-        "shortest-queue",
-        latency.shape,
-        len(pool.models),
-        np.random.default_rng(around.seed),
-    )
-    restricted = RestrictedPolicy(policy, shortest, live)
+    live = live_table(2 * config.admission.max_in_flight, pool)
+    restricted = RestrictedPolicy(policy, shortest_queue(around, latency.shape), live)
     runtime = SchedulerRuntime(
         config.scheduler, restricted, latency.shape, live.columns, NO_TIME, batched=single.batched
     )
@@ -103,7 +97,19 @@ def build_version(number: int, config: GatewayConfig, around: Surroundings) -> V
         eager=config.scheduler.batching.eager,
     )
     identity = digest(config.model_dump(mode="json"))
-    return Version(number, config, identity, single, decider, partial(policy_of, single, around, latency))
+    fresh = partial(policy_of, single, around, latency)
+    return Version(number, config, identity, single, decider, fresh, latency.shape)
+
+
+def live_table(rows: int, pool: Pool) -> LiveTable:
+    """An empty table for requests to ``pool``."""
+    return LiveTable(rows, len(pool.instances), len(pool.models))
+
+
+def shortest_queue(around: Surroundings, shape: PoolShape) -> Policy:
+    """What decides where the policy can't."""
+    rng = np.random.default_rng(around.seed)
+    return Routed(Fixed(ANY_MODEL), "shortest-queue", shape, len(around.pool.models), rng)
 
 
 def policy_of(single: SinglePolicy, around: Surroundings, latency: LatencyModel) -> Policy:

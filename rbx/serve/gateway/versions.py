@@ -8,6 +8,7 @@ from typing import Any
 from rbx.config.base import parse
 from rbx.config.gateway import GatewayConfig
 from rbx.serve.gateway.version import Surroundings, Version, build_version
+from rbx.serve.gateway.warming import warm
 
 
 class Versions:
@@ -18,6 +19,11 @@ class Versions:
         self._around = around
         self._turn = asyncio.Lock()
         self.current: Version = build_version(1, config, around)
+
+    async def warm(self, version: Version) -> None:
+        """Compile what ``version`` decides with; the pool is looked at here, in the loop."""
+        sight = self._around.watch.view(self._around.clock())
+        await asyncio.to_thread(warm, version, self._around, sight)
 
     async def replace(self, data: dict[str, Any], expected: str | None = None) -> Version | None:
         """Validate ``data`` whole and put it in force; raises ``ConfigError`` with every fault.
@@ -30,6 +36,7 @@ class Versions:
                 return None
             number = self.current.number + 1
             version = await asyncio.to_thread(build_version, number, config, self._around)
+            await self.warm(version)
             self._around.breakers.configure(config.breaker)
             self._around.watch.configure(config.watch)
             self.current = version

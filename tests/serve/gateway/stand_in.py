@@ -93,7 +93,7 @@ class StandInExchange:
     @property
     def output_tokens(self) -> int:
         given = [self._body.get(name) for name in ("max_completion_tokens", "max_tokens")]
-        return min(self._owner.tokens, *(int(cap) for cap in given if cap is not None))
+        return min(self._owner.tokens, *(cap for cap in given if isinstance(cap, int)))
 
     @property
     def reason(self) -> str:
