@@ -43,13 +43,13 @@ def launch_file(folder: Path) -> str:
     python_path = os.pathsep.join([str(distribution(folder)), str(Path(__file__).resolve().parents[2])])
     how = {
         "command": [sys.executable, "-W", "ignore", "-m", "vllm.entrypoints.cli.main"],
-        "flags": ["--enforce-eager", "--chat-template", str(template), "--block-size", "16"],
+        "flags": ["--enforce-eager", "--chat-template", str(template)],
         "env": {"VLLM_CPU_KVCACHE_SPACE": "1", "PYTHONPATH": python_path, "OMP_NUM_THREADS": "1"},
         "gpus": 0,
     }
     models = {
-        "wide-cpu": str(make_model(folder / "wide", hidden=128, layers=2, context=1024)),
-        "narrow-cpu": str(make_model(folder / "narrow", hidden=64, layers=1, context=1024)),
+        "wide-cpu": str(make_model(folder / "wide", hidden=256, layers=2, context=1024)),
+        "narrow-cpu": str(make_model(folder / "narrow", hidden=256, layers=1, context=1024)),
     }
     pool = {"name": "tiny", "tiers": [tier("wide-cpu", "wide"), tier("narrow-cpu", "narrow")]}
     (folder / "pool.yaml").write_text(yaml.safe_dump(pool, sort_keys=False))

@@ -18,7 +18,7 @@ from rbx.serve.launch.serving import Scheduler, ServedGateway
 from rbx.serve.launch.signals import on_signals
 from rbx.serve.launch.tiers import Tiers, write_endpoints
 
-SHOWN_LINES = 20
+SHOWN_LINES = 60  # vLLM tells the cause of a failure well before its last line
 _LOOK_S = 0.25
 
 Told = Callable[[str], None]
