@@ -34,10 +34,12 @@ def vllm_command(tier: Tier, how: LocalTier, host: str, port: int, publish_state
     if not limits.async_scheduling:
         ours.append(("--no-async-scheduling",))
     given = {flag.partition("=")[0] for flag in how.flags}
-    left = [word for flag in ours if not given & _names(flag[0]) for word in flag]
     fixed = ["--served-model-name", tier.model, "--host", host, "--port", str(port)]
     if publish_state:
+        # The publishing scheduler refuses what the engine model does not cover.
         fixed += ["--scheduler-cls", SCHEDULER]
+        ours.append(("--no-enable-prefix-caching",))
+    left = [word for flag in ours if not given & _names(flag[0]) for word in flag]
     return [*how.command, "serve", how.model or tier.model, *fixed, *left, *how.flags]
 
 
