@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import os
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 import yaml
 
 from tests.workplace import DATASET, EXPERIMENT, ROOT, Workplace
+
+if find_spec("hypothesis") is not None:  # the environment of vLLM has none
+    from hypothesis import settings
+
+    # How long an example takes says more about the machine's other work than about the code.
+    settings.register_profile("rbx", deadline=None)
+    settings.load_profile("rbx")
 
 
 @pytest.fixture(scope="session")

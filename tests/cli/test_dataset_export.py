@@ -66,7 +66,8 @@ def test_check_tells_what_became_of_answers_and_labels(
         "errors of m-1B: 1 × HTTP 500 <boom>",
         "grade of m-1B, missing: 1 × the answer is empty; 1 × the answer is error",
         "grade of m-7B, judge failed: 1 × prose",
-        f"grade (stands for quality): judge digest {JUDGE} (77 labels); judge saw a cut input 5.2%, reference 2.6%",
+        f"grade (stands for quality): judge digest {JUDGE} (77 labels); "
+        "judge saw a cut input 5.2%, reference 2.6%",
         "warning: responses.parquet, column status: 1 answers could not be had: m-1B 1",
     ):
         assert line in told

@@ -94,15 +94,29 @@ def test_a_log_needs_no_plugin(tmp_path: Path) -> None:
         "Engine 000: Iteration(1): 1 context requests, 9 context tokens, 0 generation requests, 0 generation "
         "tokens, iteration elapsed time: 3.00 ms, GPU KV cache usage: 0.0%\n"
     )
+    over = threading.Event()
+    written = 0
+
+    def keep_logging() -> None:
+        nonlocal written
+        with log.open("a", buffering=1) as file:
+            while not over.wait(0.05):
+                file.write(text)
+                written += 1
+
+    logging = threading.Thread(target=keep_logging)
     with fake_server() as fake:
-        threading.Timer(0.3, log.write_text, (log.read_text() + 5 * text,)).start()
+        logging.start()
         out = tmp_path / "t.parquet"
-        assert (
-            run(["pool", "observe", fake.url, "--log", str(log), "--duration", "1", "--out", str(out)]) == 0
-        )
+        words = ["pool", "observe", fake.url, "--log", str(log), "--duration", "2", "--out", str(out)]
+        try:
+            assert run(words) == 0
+        finally:
+            over.set()
+            logging.join()
     trace = read_step_trace(out)
     assert trace.context is None
-    assert len(trace) == 5
+    assert 1 <= len(trace) <= written
     assert trace.metadata["engine"] == {"block_size": 16, "kv_blocks": 40, "max_model_len": 128}
 
 
