@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 if TYPE_CHECKING:
     import socket
 
-    from rbx.config.gateway import GatewayConfig
     from rbx.config.pool import Pool
     from rbx.heads.bundle import Bundle
     from rbx.serve.launch.serving import Scheduler, ServedGateway
@@ -66,19 +65,17 @@ def config_token(host: str, variable: str | None) -> str | None:
     return token
 
 
-def chosen_config(
-    policy: str | None, config: Path | None, overrides: list[str], has_bundle: bool
-) -> GatewayConfig:
-    """The configuration of the options; raises ``UsageError`` for both and ``ConfigError`` for faults."""
-    from rbx.config.gateway import load_gateway
-    from rbx.config.short_policy import default_policy, gateway_by_policy
+def chosen_gateway(policy: str | None, config: Path | None, has_bundle: bool) -> dict[str, Any]:
+    """The gateway file of the options, not checked yet; raises ``UsageError`` where both are given."""
+    from rbx.config.base import read_yaml
+    from rbx.config.short_policy import default_policy, gateway_document
     from rbx.errors import UsageError
 
     if config is None:
-        return gateway_by_policy(policy or default_policy(has_bundle), overrides)
+        return gateway_document(policy or default_policy(has_bundle))
     if policy is not None:
         raise UsageError("--policy and --config both say what to decide by; give one of them")
-    return load_gateway(config, overrides).value
+    return read_yaml(config)
 
 
 def loaded_bundle(path: Path | None, pool: Pool) -> Bundle | None:

@@ -135,20 +135,10 @@ def _with_launcher(document: dict[str, Any], launcher: Launcher | None, endpoint
 
 
 def _with_gateway(document: dict[str, Any], policy: str | None, config: Path | None) -> None:
-    from rbx.config.base import read_yaml
-    from rbx.config.short_policy import gateway_document
-    from rbx.errors import UsageError
+    from rbx.cli.gateway_options import chosen_gateway
 
-    if policy is not None and config is not None:
-        raise UsageError("--policy and --config both say what to decide by; give one of them")
-    if config is not None:
-        document["gateway"] = read_yaml(config)
-    elif policy is not None:
-        document["gateway"] = gateway_document(policy)
-    elif document.get("gateway") is None:
-        from rbx.config.short_policy import default_policy
-
-        document["gateway"] = gateway_document(default_policy(document.get("bundle") is not None))
+    if policy is not None or config is not None or document.get("gateway") is None:
+        document["gateway"] = chosen_gateway(policy, config, document.get("bundle") is not None)
 
 
 def _gateway_config(plan: Launch) -> Any:

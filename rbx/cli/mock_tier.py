@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from rbx.config.endpoints import Endpoints
     from rbx.config.pool import Pool
     from rbx.serve.mock.serving import MockTier
 
@@ -49,6 +48,7 @@ def mock_tier(
     from rbx.compiled import is_cold
     from rbx.config.faults import load_faults
     from rbx.config.pool import load_pool
+    from rbx.durable import write_text
     from rbx.serve.mock.serving import serve_mock
 
     pool = load_pool(path, overrides).value
@@ -59,20 +59,11 @@ def mock_tier(
         pool, time_scale=time_scale, base_port=port, faults=script, seed=seed, tiers=tiers or ()
     ) as served:
         if endpoints_out is not None:
-            _write(served.endpoints, endpoints_out)
+            write_text(served.endpoints.as_yaml(), endpoints_out)
         _show(pool, served, time_scale, endpoints_out)
         gc.collect()
         gc.freeze()  # the compiler left objects whose collection would hold up tokens for tens of ms
         _wait()
-
-
-def _write(endpoints: Endpoints, path: Path) -> None:
-    import yaml
-
-    from rbx.durable import write_text
-
-    document = endpoints.model_dump(mode="json", exclude_none=True)
-    write_text(yaml.safe_dump(document, sort_keys=False), path)
 
 
 def _show(pool: Pool, served: MockTier, time_scale: float, endpoints_out: Path | None) -> None:

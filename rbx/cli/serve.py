@@ -43,13 +43,15 @@ def serve(
 ) -> None:
     """Route requests over a pool of running servers, until Ctrl-C."""
     from rbx.cli.gateway_options import (
-        chosen_config,
+        chosen_gateway,
         config_token,
         listening_socket,
         loaded_bundle,
         note_compilation,
     )
+    from rbx.config.base import apply_overrides, parse
     from rbx.config.endpoints import load_endpoints
+    from rbx.config.gateway import GatewayConfig
     from rbx.config.pool import load_pool
     from rbx.serve.event_loop import run_in_loop
     from rbx.serve.launch.serving import Scheduler
@@ -57,7 +59,9 @@ def serve(
     token = config_token(host, token_env)
     pool = load_pool(pool_path).value
     endpoints = load_endpoints(endpoints_path).value.of(pool)
-    chosen = chosen_config(policy, config, overrides or [], bundle_path is not None)
+    document = chosen_gateway(policy, config, bundle_path is not None)
+    apply_overrides(document, overrides or [])
+    chosen = parse(GatewayConfig, document, where=str(config or "--policy"))
     bundle = loaded_bundle(bundle_path, pool)
     with listening_socket(host, port) as sock:
         note_compilation()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+import yaml
 from pydantic import Field
 
 from rbx.config.base import Loaded, StrictModel, Text, load
@@ -44,6 +45,10 @@ class Endpoints(StrictModel):
             what += [f"{', '.join(unknown)} is not in pool {pool.name}"] if unknown else []
             raise ConfigError(f"endpoints: {'; '.join(what)}; its instances are {', '.join(names)}")
         return tuple(self.instances[name] for name in names)
+
+    def as_yaml(self) -> str:
+        """The file that ``load_endpoints`` reads back as these."""
+        return yaml.safe_dump(self.model_dump(mode="json", exclude_none=True), sort_keys=False)
 
 
 def load_endpoints(path: Path, overrides: list[str] | None = None) -> Loaded[Endpoints]:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import Field, model_validator
 
-from rbx.config.base import Loaded, NonNegativeFloat, PositiveFloat, PositiveInt, StrictModel, UnitFloat, load
+from rbx.config.base import NonNegativeFloat, PositiveFloat, PositiveInt, StrictModel, UnitFloat
 from rbx.config.experiment import SchedulerConfig, Slo
 from rbx.config.policy import PolicySpec, SinglePolicy
 from rbx.errors import ConfigError
@@ -110,8 +109,3 @@ class GatewayConfig(StrictModel):
             labels = ", ".join(each.label for each in found)
             raise ConfigError(f"policy: stands for {len(found)} policies ({labels}); leave no list in it")
         return found[0]
-
-
-def load_gateway(path: Path, overrides: list[str] | None = None) -> Loaded[GatewayConfig]:
-    """Read and validate a gateway file; raises ``ConfigError`` with every fault."""
-    return load(GatewayConfig, path, overrides)

@@ -6,8 +6,6 @@ from typing import Any
 
 import yaml
 
-from rbx.config.base import apply_overrides, parse
-from rbx.config.gateway import GatewayConfig
 from rbx.errors import ConfigError
 
 THIRD = 1 / 3
@@ -45,10 +43,3 @@ def gateway_document(policy: str) -> dict[str, Any]:
         f"--policy {policy!r} is neither one of {', '.join(NAMED)} nor a mapping such as "
         "'{kind: always, model: NAME}'"
     )
-
-
-def gateway_by_policy(policy: str, overrides: list[str]) -> GatewayConfig:
-    """The configuration that ``policy`` stands for, with overrides; raises ``ConfigError``."""
-    document = gateway_document(policy)
-    apply_overrides(document, overrides)
-    return parse(GatewayConfig, document, where="--policy")

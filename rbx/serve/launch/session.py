@@ -8,15 +8,17 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from rbx.config.endpoints import Endpoints
 from rbx.config.launch import Launch
 from rbx.config.pool import Pool
+from rbx.durable import write_text
 from rbx.errors import ServerError
 from rbx.serve.launch.child import Child
 from rbx.serve.launch.loads import Loads
 from rbx.serve.launch.readiness import Awaited, await_ready
 from rbx.serve.launch.serving import Scheduler, ServedGateway
 from rbx.serve.launch.signals import on_signals
-from rbx.serve.launch.tiers import Tiers, write_endpoints
+from rbx.serve.launch.tiers import Tiers
 
 SHOWN_LINES = 60  # vLLM tells the cause of a failure well before its last line
 _LOOK_S = 0.25
@@ -69,7 +71,7 @@ class Session:
                 raise failure(failing.result())
             ready.result()
             if self._out is not None:
-                write_endpoints(self.tiers.endpoints, self._out)
+                write_text(Endpoints(instances=self.tiers.endpoints).as_yaml(), self._out)
             await self._serve(told, serving, stopping, failing)
             return True
         finally:

@@ -8,12 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-import yaml
-
-from rbx.config.endpoints import Endpoints, InstanceEndpoint, load_endpoints
+from rbx.config.endpoints import InstanceEndpoint, load_endpoints
 from rbx.config.launch import AttachLauncher, Launch, LocalLauncher, MockLauncher
 from rbx.config.pool import Pool
-from rbx.durable import write_text
 from rbx.errors import ConfigError, ServerError
 from rbx.serve.launch.child import Child
 from rbx.serve.launch.devices import assigned_devices
@@ -58,12 +55,6 @@ def bring_up(launch: Launch, pool: Pool, logs: Path) -> Tiers:
 def log_path(logs: Path, name: str) -> Path:
     """The log of a process, such as ``72b-a100x4-0.log``."""
     return logs / f"{name.replace('/', '-')}.log"
-
-
-def write_endpoints(endpoints: Mapping[str, InstanceEndpoint], path: Path) -> None:
-    """Write an endpoints file whole; raises ``StoreError``."""
-    document = Endpoints(instances=endpoints).model_dump(mode="json", exclude_none=True)
-    write_text(yaml.safe_dump(document, sort_keys=False), path)
 
 
 def _mock(spec: MockLauncher, path: Path, pool: Pool, logs: Path) -> Tiers:

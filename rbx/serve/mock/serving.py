@@ -12,6 +12,7 @@ from rbx.config.base import parse
 from rbx.config.endpoints import Endpoints
 from rbx.config.faults import FaultScript
 from rbx.config.pool import Pool
+from rbx.serve.event_loop import new_event_loop
 from rbx.serve.mock.paced_engine import compile_kernels
 from rbx.serve.mock.tier import MockPool, Sight
 
@@ -71,7 +72,7 @@ def serve_mock(
     """
     if faults is not None:
         faults.check(pool)
-    loop = _new_loop()
+    loop = new_event_loop()
     thread = threading.Thread(target=_run, args=(loop,), name="mock-tier", daemon=True)
     thread.start()
 
@@ -103,11 +104,3 @@ def _run(loop: asyncio.AbstractEventLoop) -> None:
     finally:
         loop.run_until_complete(loop.shutdown_asyncgens())
         loop.close()
-
-
-def _new_loop() -> asyncio.AbstractEventLoop:
-    try:
-        import uvloop
-    except ImportError:  # not on Windows
-        return asyncio.new_event_loop()
-    return uvloop.new_event_loop()
