@@ -163,8 +163,10 @@ def test_a_server_of_another_model_is_not_taken_for_ours(tmp_path: Path) -> None
         swapped = ["launch", POOL, "--endpoints", str(tmp_path / "swapped.yaml"), "--port", "0"]
         with running(swapped, other) as second:
             assert second.process.wait(60.0) == 1
-            assert "serves Qwen2.5-" in second.said
-            assert ", not 'Qwen2.5-" in second.said
+            assert "2 of 13 instances are not what the pool says" in second.said
+            for name, theirs, ours in (("72b-a100x4/0", "3B", "72B"), ("3b-a30/0", "72B", "3B")):
+                url = places[name]["url"]
+                assert f"{name} at {url} serves Qwen2.5-{theirs}, not 'Qwen2.5-{ours}'" in second.said
         right = ["launch", POOL, "--endpoints", str(tmp_path / "endpoints.yaml"), "--port", "0"]
         with running(right, other) as second:
             assert ask(up(second)).status_code == 200

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 import aiohttp
@@ -37,8 +37,8 @@ class Awaited:
 async def await_ready(instances: list[Awaited], within_s: float, told: Callable[[Awaited], None]) -> None:
     """Ask ``/v1/models`` of each until it lists the model; ``told`` of each that does.
 
-    Raises ``ServerError`` where one serves other models, or some are not ready in time; ``ConfigError``
-    where the environment lacks an endpoint's key.
+    Raises ``ServerError`` with all that serve other models as soon as one does, or with those that are not
+    ready in time; ``ConfigError`` where the environment lacks an endpoint's key.
     """
     asked = {each.name: Addresses.of(each.endpoint) for each in instances}
     async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=_ANSWER_S)) as session:
@@ -54,8 +54,14 @@ async def await_ready(instances: list[Awaited], within_s: float, told: Callable[
         tasks = [asyncio.ensure_future(one(each)) for each in instances]
         try:
             done, late = await asyncio.wait(tasks, timeout=within_s, return_when=asyncio.FIRST_EXCEPTION)
-            for task in done:
-                task.result()
+            if any(task.exception() for task in done):
+                # The others are asked once more, so that nobody has to correct one address after the other.
+                await _cancelled(late)
+                asking = (
+                    task if task in done else _ask(each, asked[each.name], session)
+                    for each, task in zip(instances, tasks, strict=True)
+                )
+                _refuse(await asyncio.gather(*asking, return_exceptions=True))
             if late:
                 whys = [f"  {each.name} at {each.endpoint.url}: {each.why}" for each in instances if each.why]
                 raise ServerError(
@@ -63,9 +69,23 @@ async def await_ready(instances: list[Awaited], within_s: float, told: Callable[
                     + "\n".join(whys)
                 )
         finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            await _cancelled(tasks)
+
+
+async def _cancelled(tasks: Collection[asyncio.Future[None]]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _refuse(outcomes: list[BaseException | None]) -> None:
+    for outcome in outcomes:
+        if outcome is not None and not isinstance(outcome, ServerError):
+            raise outcome
+    refusals = [f"  {outcome}" for outcome in outcomes if outcome is not None]
+    raise ServerError(
+        f"{len(refusals)} of {len(outcomes)} instances are not what the pool says:\n" + "\n".join(refusals)
+    )
 
 
 async def _ask(each: Awaited, pages: Addresses, session: aiohttp.ClientSession) -> None:
