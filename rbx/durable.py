@@ -1,10 +1,15 @@
-"""Writes that survive ``kill -9``: a temporary name, synced, then renamed over the final one."""
+"""What survives ``kill -9``: files under a temporary name, synced, then renamed over the final one.
+
+A folder held by one process is free again when that process ends, however it ends.
+"""
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -53,6 +58,27 @@ def write_json(data: Any, path: Path) -> None:
     """Write JSON durably, keys in the order given; NaN and infinity are refused."""
     text = json.dumps(data, indent=1, allow_nan=False, ensure_ascii=False) + "\n"
     write_text(text, path)
+
+
+@contextmanager
+def held(folder: Path, busy: str) -> Iterator[None]:
+    """Make ``folder`` and hold it for this process; a second one is refused, not queued.
+
+    Raises ``StoreError``; ``busy`` tells whose it is and what to do.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT, 0o644)
+    except OSError as error:
+        raise StoreError(f"{folder}: can't be written: {error.strerror}") from None
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise StoreError(f"{folder}: {busy}") from None
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def clear_leftovers(folder: Path) -> int:

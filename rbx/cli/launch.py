@@ -80,7 +80,6 @@ def launch(
     from rbx.config.base import apply_overrides, parse
     from rbx.config.launch import Launch
     from rbx.config.pool import load_pool
-    from rbx.serve.event_loop import run_in_loop
     from rbx.serve.launch.serving import Scheduler
 
     token = config_token(host, token_env)
@@ -95,14 +94,14 @@ def launch(
     plan.check(pool)
     folder = logs or Path("results") / "launch" / pool.name
     if not gateway:
-        up = run_in_loop(_launch(plan, pool, None, folder, endpoints_out))
+        up = _held_launch(plan, pool, None, folder, endpoints_out)
     else:
         chosen = _gateway_config(plan)
         bundle = loaded_bundle(plan.bundle, pool)
         with listening_socket(host, port) as sock:
             note_compilation()
             scheduler = Scheduler(pool, chosen, bundle, sock, drain_s, token)
-            up = run_in_loop(_launch(plan, pool, scheduler, folder, endpoints_out))
+            up = _held_launch(plan, pool, scheduler, folder, endpoints_out)
     if not up:
         leave_stopped("stopped before everything was up; nothing is left running")
     typer.echo("everything has ended")
@@ -147,6 +146,20 @@ def _gateway_config(plan: Launch) -> Any:
     if plan.gateway is None:
         raise ConfigError("gateway: it is null; say what to decide by, or give --no-gateway")
     return plan.gateway
+
+
+def _held_launch(
+    plan: Launch, pool: Pool, scheduler: Scheduler | None, logs: Path, endpoints_out: Path | None
+) -> bool:
+    """The launch, alone in its folder of logs; one that starts no processes needs none."""
+    from contextlib import nullcontext
+
+    from rbx.durable import held
+    from rbx.serve.event_loop import run_in_loop
+
+    busy = "another launch keeps its logs and state here; end it, or give another folder with --logs"
+    with nullcontext() if plan.launcher.kind == "attach" else held(logs, busy):
+        return run_in_loop(_launch(plan, pool, scheduler, logs, endpoints_out))
 
 
 async def _launch(

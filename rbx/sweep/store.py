@@ -16,10 +16,8 @@ point loses at most the cells under way.
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -29,7 +27,7 @@ from typing import Any, ClassVar
 import pyarrow as pa
 from pydantic import ConfigDict, TypeAdapter
 
-from rbx.durable import clear_leftovers, write_json, write_table
+from rbx.durable import clear_leftovers, held, write_json, write_table
 from rbx.errors import StoreError
 
 
@@ -90,22 +88,13 @@ class SweepStore:
         """
         self._check_kind()
         try:
-            self.cells.mkdir(parents=True, exist_ok=True)
-            descriptor = os.open(self.folder / ".lock", os.O_RDWR | os.O_CREAT, 0o644)
+            self.cells.mkdir(parents=True, exist_ok=True)  # before the lock: a lock alone is no sweep
         except OSError as error:
             raise StoreError(f"{self.folder}: can't be written: {error.strerror}") from None
-        try:
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise StoreError(
-                    f"{self.folder}: another sweep is writing here; wait for it or use --out"
-                ) from None
+        with held(self.folder, "another sweep is writing here; wait for it or use --out"):
             clear_leftovers(self.folder)
             clear_leftovers(self.cells)
             yield
-        finally:
-            os.close(descriptor)
 
     def _check_kind(self) -> None:
         # Grids and bundles have a manifest of the same name; the folder of cells stands in a sweep alone.

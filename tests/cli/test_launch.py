@@ -93,6 +93,25 @@ def test_what_is_launched_does_not_outlive_a_killed_rbx(tmp_path: Path) -> None:
         assert all(free(port) for port in taken)
 
 
+def test_a_second_launch_into_the_same_logs_is_refused_until_the_first_has_ended(tmp_path: Path) -> None:
+    logs = str(tmp_path / "logs")
+    with running(mock_launch(tmp_path, "--no-gateway", "--logs", logs), tmp_path) as command:
+        command.wait_for("13 instances")
+        other = tmp_path / "other"
+        other.mkdir()
+        with running(mock_launch(other, "--no-gateway", "--logs", logs), other) as second:
+            assert second.process.wait(60.0) == 1
+            assert f"{logs}: another launch keeps its logs" in second.said
+            assert "--logs" in second.said
+            assert second.left() == []
+        command.process.kill()
+        command.process.wait()
+        with running(mock_launch(other, "--no-gateway", "--logs", logs), other) as second:
+            second.wait_for("13 instances")
+            second.process.send_signal(signal.SIGINT)
+            assert second.process.wait(30.0) == 130
+
+
 def test_ctrl_c_while_tiers_come_up_leaves_nothing(tmp_path: Path) -> None:
     with running(mock_launch(tmp_path), tmp_path) as command:
         command.wait_for("13 instances")

@@ -37,7 +37,8 @@ class Tiers:
 
 
 def bring_up(launch: Launch, pool: Pool, logs: Path) -> Tiers:
-    """Start the processes of every instance, or none; their output goes to ``logs``.
+    """Start the processes of every instance, or none; their output goes to the folder ``logs``, which
+    the caller holds as long as they run.
 
     Raises ``ConfigError`` for what can't be started.
     """
@@ -46,7 +47,6 @@ def bring_up(launch: Launch, pool: Pool, logs: Path) -> Tiers:
         endpoints = load_endpoints(spec.endpoints).value
         endpoints.of(pool)
         return Tiers(spec.kind, endpoints.instances, {}, {})
-    logs.mkdir(parents=True, exist_ok=True)
     if isinstance(spec, MockLauncher):
         return _mock(spec, launch.pool, pool, logs)
     return _local(spec, pool, logs)
