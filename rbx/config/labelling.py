@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal, TypeAlias, get_args
 
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
@@ -259,16 +259,18 @@ class BySourceSignal(_SignalSpec):
     otherwise: Name | None = None
 
 
-SignalSpec = Annotated[
-    JudgeSignal
-    | NumericSignal
+# Signals that need neither a judge nor another signal.
+PlainSignal: TypeAlias = (
+    NumericSignal
     | ExactSignal
     | TokenF1Signal
     | SimilaritySignal
     | CodeSignal
     | LengthSignal
     | LengthBucketSignal
-    | BySourceSignal,
+)
+SignalSpec = Annotated[
+    JudgeSignal | PlainSignal | BySourceSignal,
     chosen_by(
         "kind",
         {

@@ -16,8 +16,8 @@ from rbx.config.labelling import (
     LengthBucketSignal,
     LengthSignal,
     NumericSignal,
+    PlainSignal,
     SignalSpec,
-    SimilaritySignal,
     TokenF1Signal,
 )
 from rbx.heads.encoder import load_encoder
@@ -36,15 +36,6 @@ from rbx.label.signals.token_f1 import token_f1_signal
 FILES_OF_A_PROCESS = 4  # pipes for its task and report, and what watches it
 
 MakeJudge: TypeAlias = Callable[[JudgeSpec, str], Signal]
-PlainSpec: TypeAlias = (
-    NumericSignal
-    | ExactSignal
-    | TokenF1Signal
-    | SimilaritySignal
-    | CodeSignal
-    | LengthSignal
-    | LengthBucketSignal
-)
 
 
 def build_signals(judging: Judging, max_tokens: int, make_judge: MakeJudge) -> list[Signal]:
@@ -92,7 +83,7 @@ def _limited(spec: SignalSpec, signal: Signal) -> Signal:
     return OnlySources(signal, frozenset(spec.sources)) if spec.sources else signal
 
 
-def _plain(spec: PlainSpec, max_tokens: int) -> Signal:
+def _plain(spec: PlainSignal, max_tokens: int) -> Signal:
     if isinstance(spec, NumericSignal):
         return numeric_signal(spec)
     if isinstance(spec, ExactSignal):

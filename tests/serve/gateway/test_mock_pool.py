@@ -17,22 +17,15 @@ import pytest
 import uvicorn
 
 from rbx.config.gateway import GatewayConfig
-from rbx.config.pool import Pool
 from rbx.heads.bundle import Bundle
 from rbx.serve.gateway.app import gateway_app
 from rbx.serve.gateway.gateway import Gateway
 from rbx.serve.mock.serving import MockTier, serve_mock
 from rbx.serve.upstream.instance import HttpInstance
 from rbx.serve.watch.pool_watch import PoolWatch
-from tests.heads.pools import pool, tier
-from tests.serve.gateway.serving import CHAT, config
+from tests.serve.gateway.serving import CHAT, config, small_pool
 
 WEIGHTS = {"kind": "routebalance", "weights": [[0.4, 0.3, 0.3]]}
-
-
-def roomy_pool() -> Pool:
-    """The bundle's pool: same tiers, limits and step times."""
-    return pool(tier("large-a", "large", 0.03), tier("tiny-b", "tiny", 0.01))
 
 
 @dataclass
@@ -64,7 +57,7 @@ class Place:
 def deployed(
     gateway_config: GatewayConfig, bundle: Bundle | None = None, time_scale: float = 10.0
 ) -> Iterator[Place]:
-    over = roomy_pool()
+    over = small_pool()
     with serve_mock(over, time_scale=time_scale) as tiers:
         endpoints = tiers.endpoints.of(over)
         upstreams = [

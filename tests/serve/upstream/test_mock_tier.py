@@ -15,6 +15,7 @@ from rbx.serve.mock.serving import MockTier, serve_mock
 from rbx.serve.upstream.instance import HttpInstance
 from tests.serve.mock.heard import chat
 from tests.serve.mock.pools import small_pool
+from tests.serve.upstream.following import followed
 
 DEADLINES = Deadlines(connect_s=1.0, first_token_s=1.0, between_tokens_s=1.0)
 TOKENS = 20
@@ -31,17 +32,7 @@ async def heard(mock: MockTier, *, stream: bool) -> tuple[list[Piece], UpstreamF
     body = {**chat(rbx_output_tokens=TOKENS), "stream": stream}
     if stream:
         body["stream_options"] = {"include_usage": True}
-    pieces: list[Piece] = []
-    try:
-        exchange = await instance.send("/chat/completions", body, DEADLINES)
-        async for piece in exchange.pieces():
-            pieces += [piece]
-        await exchange.close()
-    except UpstreamFault as fault:
-        return pieces, fault
-    finally:
-        await instance.close()
-    return pieces, None
+    return await followed(instance, body, DEADLINES)
 
 
 @pytest.mark.parametrize("stream", [True, False])

@@ -14,9 +14,9 @@ from rbx.config.gateway import Deadlines
 from rbx.serve.exchange import Exchange, Piece, UpstreamFault
 from rbx.serve.upstream.instance import HttpInstance
 from tests.label.scripted_server import Reply, answer, scripted
+from tests.serve.upstream.following import CHAT
 from tests.serve.upstream.streaming_server import Script, said, streaming
 
-CHAT = "/chat/completions"
 BODY: dict[str, Any] = {"messages": [{"role": "user", "content": "hi"}]}
 QUICK = Deadlines(connect_s=0.5, first_token_s=0.5, between_tokens_s=0.5, total_s=5.0)
 

@@ -13,6 +13,7 @@ import pytest
 
 from rbx.config.gateway import Deadlines
 from rbx.serve.exchange import Piece, UpstreamFault
+from tests.serve.upstream.following import CHAT, followed
 from tests.serve.upstream.streaming_server import (
     DONE,
     FINISH,
@@ -26,31 +27,10 @@ from tests.serve.upstream.streaming_server import (
     streaming,
 )
 
-CHAT = "/chat/completions"
 BODY: dict[str, Any] = {"model": "any", "stream": True, "messages": [{"role": "user", "content": "hi"}]}
 QUICK = Deadlines(connect_s=1.0, first_token_s=0.3, between_tokens_s=0.3, total_s=20.0)
 STEADY = Deadlines(first_token_s=0.6, between_tokens_s=0.6)
 PATIENT = Deadlines()
-
-
-async def followed(
-    served: Streaming, deadlines: Deadlines = PATIENT, body: dict[str, Any] = BODY
-) -> tuple[list[Piece], UpstreamFault | None]:
-    """Pieces of one request, and the fault that ended it."""
-    instance = served.instance()
-    pieces: list[Piece] = []
-    try:
-        exchange = await instance.send(CHAT, body, deadlines)
-        try:
-            async for piece in exchange.pieces():
-                pieces += [piece]
-        finally:
-            await exchange.close()
-    except UpstreamFault as fault:
-        return pieces, fault
-    finally:
-        await instance.close()
-    return pieces, None
 
 
 def follow(
@@ -58,7 +38,7 @@ def follow(
 ) -> tuple[list[Piece], UpstreamFault | None]:
     async def run() -> tuple[list[Piece], UpstreamFault | None]:
         async with streaming(lambda _: Script(steps)) as served:
-            return await followed(served, deadlines, body)
+            return await followed(served.instance(), body, deadlines)
 
     return asyncio.run(run())
 
@@ -244,7 +224,7 @@ def test_reasoning_satisfies_it() -> None:
 
 def test_a_server_that_never_answers_meets_the_first_token_deadline() -> None:
     async def use(served: Streaming) -> None:
-        _, fault = await followed(served, QUICK)
+        _, fault = await followed(served.instance(), BODY, QUICK)
         assert fault is not None
         assert fault.kind == "first_token_timeout"
         await until(lambda: served.under_way == 0, 1.0)
@@ -407,7 +387,7 @@ def test_cancelling_the_sender_tells_the_server_within_a_second(script: Script) 
 
 def test_a_server_that_keeps_the_body_open_after_done_holds_nobody_up() -> None:
     async def use(served: Streaming) -> None:
-        pieces, fault = await asyncio.wait_for(followed(served), 5.0)
+        pieces, fault = await asyncio.wait_for(followed(served.instance(), BODY, PATIENT), 5.0)
         assert fault is None
         assert pieces[-1].done
         await until(lambda: served.under_way == 0, 2.0)
