@@ -116,8 +116,11 @@ $(VLLM_VENV)/.vllm:
 	@$(VLLM_BIN)/python -m pip uninstall --quiet --yes torchvision torchaudio torchcodec
 	@touch $@
 
+# DeepEval wants an older click than huggingface_hub, which vLLM's transformers need as new as it is: resolved
+# together, huggingface_hub would be set back. Both work with the older click.
 $(VLLM_VENV)/.installed: pyproject.toml | $(VLLM_VENV)/.vllm
-	@$(VLLM_PIP) --no-warn-conflicts --editable '.[judge]' 'pytest>=8'
+	@$(VLLM_PIP) --no-warn-conflicts --editable . 'pytest>=8'
+	@$(VLLM_PIP) --no-warn-conflicts 'deepeval>=4.3,<5'
 	@touch $@
 
 clean:
