@@ -24,6 +24,10 @@ class Redaction:
         """A message without any secret."""
         return self._all.sub(HIDDEN, text) if self._all else text
 
+    def body(self, raw: bytes) -> bytes:
+        """The bytes of a message without any secret; whatever else is in them, UTF-8 or not, stays."""
+        return self.message(raw.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
+
     def data(self, text: str) -> str:
         """An answer's text without secrets of ``LEAST_CHARACTERS`` or more."""
         return self._long.sub(HIDDEN, text) if self._long else text

@@ -18,6 +18,7 @@ from rbx.config.endpoint import environment_key
 from rbx.config.endpoints import InstanceEndpoint
 from rbx.config.gateway import Deadlines
 from rbx.label.proxy import environment_proxy
+from rbx.label.redaction import Redaction
 from rbx.load.completion_chunk import read_chunk
 from rbx.serve.exchange import Exchange, FaultKind, Piece, UpstreamFault
 from rbx.serve.upstream.chunk_piece import chunk_piece, told_error
@@ -53,6 +54,7 @@ class HttpInstance:
         self._url = endpoint.url
         self._model = endpoint.served_name or default_model
         self._key = environment_key(endpoint.url, endpoint.api_key_env)
+        self._redaction = Redaction([self._key or ""])
         self._session: aiohttp.ClientSession | None = None
         self._proxy = environment_proxy(endpoint.url)
         self._timeout = aiohttp.ClientTimeout(total=None)
@@ -157,7 +159,9 @@ class HttpInstance:
             await self._refuse(response)
         if body.get("stream") is True and response.content_type != "application/json":
             headers = _passed(response, "text/event-stream; charset=utf-8")
-            exchange = StreamExchange(response, headers, deadlines, total_at_s, _choices(body))
+            exchange = StreamExchange(
+                response, headers, deadlines, total_at_s, _choices(body), self._redaction
+            )
             self._under_way.add(exchange)
             await exchange.begin()
             return exchange
@@ -174,9 +178,10 @@ class HttpInstance:
         chunk = read_chunk(raw)
         if chunk is None:
             shown = self._shown(raw.decode("utf-8", "replace"))
-            raise UpstreamFault("malformed", f"the body is no JSON object: {shown!r}", True, body=raw)
+            detail = f"the body is no JSON object: {shown!r}"
+            raise UpstreamFault("malformed", detail, True, body=self._redaction.body(raw))
         if chunk.error is not None:
-            raise told_error(chunk.error, raw)
+            raise told_error(chunk.error, raw, self._redaction)
         if body.get("stream") is True:
             raise UpstreamFault("malformed", "asked for a stream it gave a plain answer", True)
         piece = chunk_piece(raw, chunk, time.monotonic())
@@ -188,8 +193,7 @@ class HttpInstance:
             raw = await _bounded(response, MAX_REFUSAL_BYTES) or b""
         except (aiohttp.ClientError, OSError):
             raw = b""  # the status is there all the same
-        if self._key:
-            raw = raw.replace(self._key.encode(), b"***")  # a server may quote the request's headers
+        raw = self._redaction.body(raw)  # a server may quote the request's headers
         shown = self._shown(raw.decode("utf-8", "replace"))
         retryable, counts = refusal(response.status)
         raise UpstreamFault(
@@ -200,7 +204,7 @@ class HttpInstance:
         return UpstreamFault(kind, self._shown(f"{type(error).__name__}: {error}"), True)
 
     def _shown(self, text: str) -> str:
-        return (text.replace(self._key, "***") if self._key else text)[:SHOWN_CHARACTERS]
+        return self._redaction.message(text)[:SHOWN_CHARACTERS]
 
 
 async def _bounded(response: aiohttp.ClientResponse, most_bytes: int) -> bytes | None:

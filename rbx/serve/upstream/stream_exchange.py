@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Mapping
 import aiohttp
 
 from rbx.config.gateway import Deadlines
+from rbx.label.redaction import Redaction
 from rbx.load.completion_chunk import DONE, ChunkError, TokenTally, read_chunk
 from rbx.load.sse import SseError, SseEvent, SseReader
 from rbx.serve.exchange import Piece, UpstreamFault
@@ -16,7 +17,7 @@ from rbx.serve.upstream.chunk_piece import chunk_piece, told_error
 
 MAX_BYTES_BEFORE_TOKEN = 16 << 20
 REUSE_WITHIN_S = 0.5
-SHOWN_BYTES = 200
+SHOWN_CHARACTERS = 200
 
 
 class StreamExchange:
@@ -34,14 +35,18 @@ class StreamExchange:
         deadlines: Deadlines,
         total_at_s: float,
         choices: int,
+        redaction: Redaction,
     ) -> None:
-        """``total_at_s`` is on ``time.monotonic``; ``choices`` must finish for the answer to be whole."""
+        """``total_at_s`` is on ``time.monotonic``; ``choices`` must finish for the answer to be whole;
+        ``redaction`` takes the key out of errors.
+        """
         self.status = response.status
         self.headers = headers
         self._response = response
         self._deadlines = deadlines
         self._total_at_s = total_at_s
         self._choices = choices
+        self._redaction = redaction
         self._reader = SseReader()
         self._tally = TokenTally()
         self._early: list[Piece] = []
@@ -124,7 +129,7 @@ class StreamExchange:
                 return self._pieces(self._reader.feed(data))
             return self._last_pieces()
         except SseError as error:
-            self._fail(UpstreamFault("malformed", str(error), True))
+            self._fail(UpstreamFault("malformed", self._redaction.message(str(error)), True))
             return []
 
     def _pieces(self, events: list[SseEvent]) -> list[Piece]:
@@ -159,15 +164,15 @@ class StreamExchange:
         chunk = read_chunk(data)
         error = chunk.error if chunk is not None else None
         if error is None and event.name == b"error":
-            error = ChunkError(data[:SHOWN_BYTES].decode("utf-8", "replace"))
+            error = ChunkError(self._shown(data))
         if error is not None and not self._begun:
-            raise told_error(error, data)
+            raise told_error(error, data, self._redaction)
         if error is not None:
             self._whole = True  # told is told: that the stream ends here is no second fault
-            return Piece(event.raw, at_s, error=error.message)
+            told = self._redaction.message(error.message)
+            return Piece(self._redaction.body(event.raw), at_s, error=told)
         if chunk is None:
-            shown = data[:SHOWN_BYTES].decode("utf-8", "replace")
-            raise UpstreamFault("malformed", f"an event is no JSON object: {shown!r}", True)
+            raise UpstreamFault("malformed", f"an event is no JSON object: {self._shown(data)!r}", True)
         tokens = self._tally.new_tokens(chunk)
         piece = chunk_piece(event.raw, chunk, at_s, tokens)
         if piece.finish_reason is not None:
@@ -179,6 +184,10 @@ class StreamExchange:
         elif self._tally.risen(chunk):
             self._silent_since_s = at_s
         return piece
+
+    def _shown(self, data: bytes) -> str:
+        # Masked before it is shortened: half a key would not be known again.
+        return self._redaction.body(data).decode("utf-8", "replace")[:SHOWN_CHARACTERS]
 
     def _lost(self, why: str) -> None:
         """The connection is gone; the answer may be whole all the same."""

@@ -14,7 +14,7 @@ from rbx.config.gateway import Deadlines
 from rbx.serve.exchange import Exchange, Piece, UpstreamFault
 from rbx.serve.upstream.instance import HttpInstance
 from tests.label.scripted_server import Reply, answer, scripted
-from tests.serve.upstream.following import CHAT
+from tests.serve.upstream.following import CHAT, followed
 from tests.serve.upstream.streaming_server import Script, said, streaming
 
 BODY: dict[str, Any] = {"messages": [{"role": "user", "content": "hi"}]}
@@ -88,6 +88,29 @@ def test_a_refusal_never_shows_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
             asyncio.run(ask())
     assert caught.value.body == b'{"error": "bad key ***"}'
     assert "sk-secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(("stream", "begun"), [(False, False), (True, False), (True, True)])
+def test_an_error_inside_a_success_never_shows_the_key(
+    monkeypatch: pytest.MonkeyPatch, *, stream: bool, begun: bool
+) -> None:
+    key = "sk-se/cret-of-tiny"
+    monkeypatch.setenv("TINY_KEY", key)
+    quoted = json.dumps({"error": {"message": f"bad key <Bearer {key}>", "code": 400}})
+    for told in (quoted, quoted.replace("/", "\\/"), f"<html>{key}"):
+        steps = [said("a")] * begun + [b"data: " * stream + told.encode() + b"\n\n"]
+        script = Script(steps, content_type="text/event-stream" if stream else "application/json")
+        shown = asyncio.run(all_that_is_told(script, stream=stream))
+        assert "***" in shown
+        assert "cret" not in shown
+
+
+async def all_that_is_told(script: Script, *, stream: bool) -> str:
+    async with streaming(lambda _: script) as served:
+        instance = served.instance(api_key_env="TINY_KEY")
+        pieces, fault = await followed(instance, {**BODY, "stream": stream}, QUICK)
+    shown = [repr((piece.raw.decode(), piece.error)) for piece in pieces]
+    return "".join([*shown, repr(fault), fault.body.decode() if fault else ""])
 
 
 @pytest.mark.parametrize("raw", [b"", b"<html>", b"[1]", b'{"choices": [', b"\xff\xfe"])
