@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 
 from rbx.errors import EngineError
 from rbx.serve.watch.fetch import Unanswered
@@ -13,10 +14,30 @@ JITTER = 0.1  # of the period to either side, so that instances are not all aske
 MOST_PERIODS = 8  # between two tries of what keeps failing
 
 
+class Pace:
+    """The period of many beats; another one ends the pauses of the old one, which may be an hour long."""
+
+    def __init__(self, period_s: float) -> None:
+        """Beat every ``period_s``."""
+        self._period_s = period_s
+        self._changed = asyncio.Event()
+
+    def change(self, period_s: float) -> None:
+        """Whoever pauses asks at once, and then every ``period_s``. Call it in the loop of the beats."""
+        self._period_s = period_s
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+    async def pause(self, failures: int, rng: random.Random) -> None:
+        """Until the next try is due."""
+        with suppress(asyncio.TimeoutError):
+            await asyncio.wait_for(self._changed.wait(), pause_s(failures, self._period_s, rng))
+
+
 async def beat(
     ask: Callable[[], Awaitable[None]],
     failed: Callable[[str], None],
-    period_s: Callable[[], float],
+    pace: Pace,
     rng: random.Random,
     asked_once: asyncio.Event,
 ) -> None:
@@ -37,7 +58,7 @@ async def beat(
             failed("invalid")
         finally:
             asked_once.set()
-        await asyncio.sleep(pause_s(failures, period_s(), rng))
+        await pace.pause(failures, rng)
 
 
 def pause_s(failures: int, period_s: float, rng: random.Random) -> float:

@@ -25,7 +25,7 @@ from rbx.heads.bea.unseen import UnseenRequests
 from rbx.serve.state.exact import ExactState
 from rbx.serve.state.ladder import BestState
 from rbx.serve.watch.addresses import Addresses
-from rbx.serve.watch.beat import beat
+from rbx.serve.watch.beat import Pace, beat
 from rbx.serve.watch.exact import FetchedState, LocalState
 from rbx.serve.watch.instance import InstanceWatch
 from rbx.serve.watch.kernels import compile_kernels
@@ -64,6 +64,7 @@ class PoolWatch:
                 f"and {len(given)} profiles; give one for each"
             )
         self._config, self._clock, self._profiles = config, clock, tuple(given)
+        self._pace = Pace(config.period_s)
         self._names = tuple(instance.name for instance in instances)
         self._addresses = tuple(Addresses.of(endpoint) for endpoint in endpoints)
         self._local: list[LocalState | None] = []
@@ -90,7 +91,7 @@ class PoolWatch:
                 tried.append(asyncio.Event())
                 failed = partial(self._failed, self._names[i], signal)
                 rng = random.Random(f"{i} {k}")
-                asking = beat(ask, failed, lambda: self._config.period_s, rng, tried[-1])
+                asking = beat(ask, failed, self._pace, rng, tried[-1])
                 task = asyncio.create_task(asking, name=f"watch {self._names[i]} {signal}")
                 task.add_done_callback(_tell_end)
                 self._tasks.append(task)
@@ -110,7 +111,9 @@ class PoolWatch:
                 raise end
 
     def configure(self, config: Watch) -> None:
-        """Watch by ``config`` from now on."""
+        """Watch by ``config`` from now on; another period begins with a question to every page."""
+        if config.period_s != self._config.period_s:
+            self._pace.change(config.period_s)
         self._config = config
         for watch in self._watches:
             watch.config = config

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import random
+from functools import partial
 
 import pytest
 
-from rbx.serve.watch.beat import JITTER, MOST_PERIODS, beat, pause_s
+from rbx.serve.watch.beat import JITTER, MOST_PERIODS, Pace, beat, pause_s
 from rbx.serve.watch.fetch import Unanswered
+from tests.serve.watch.targets import until
 
 
 @pytest.mark.parametrize(
@@ -29,7 +31,7 @@ def test_a_fault_of_our_own_is_not_hidden_and_holds_nobody_up() -> None:
 
     async def story() -> None:
         tried = asyncio.Event()
-        task = asyncio.create_task(beat(broken, print, lambda: 1.0, random.Random(0), tried))
+        task = asyncio.create_task(beat(broken, print, Pace(1.0), random.Random(0), tried))
         await tried.wait()
         with pytest.raises(KeyError):
             await task
@@ -47,8 +49,32 @@ def test_failures_are_told_by_reason() -> None:
 
     async def story() -> None:
         with pytest.raises(asyncio.CancelledError):
-            await beat(fails, told.append, lambda: 1e-4, random.Random(0), asyncio.Event())
+            await beat(fails, told.append, Pace(1e-4), random.Random(0), asyncio.Event())
 
     asyncio.run(story())
     assert told == ["status"] * 3
     assert str(Unanswered("status", 503)) == "status 503"
+
+
+def test_another_period_ends_a_pause_of_the_old_one_for_every_beat() -> None:
+    async def story() -> list[int]:
+        asked, pace = [0, 0], Pace(3600.0)
+
+        async def ask(k: int) -> None:
+            asked[k] += 1
+
+        tried = [asyncio.Event(), asyncio.Event()]
+        tasks = [
+            asyncio.create_task(beat(partial(ask, k), print, pace, random.Random(k), tried[k]))
+            for k in range(2)
+        ]
+        await asyncio.gather(*(event.wait() for event in tried))
+        await asyncio.sleep(0)
+        pace.change(1e-3)
+        await until(lambda: min(asked) >= 4)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        return asked
+
+    assert min(asyncio.run(story())) >= 4

@@ -220,6 +220,20 @@ def test_another_period_holds_from_the_next_question_on() -> None:
     run_on(story, well(), well())
 
 
+def test_a_long_period_that_is_taken_back_does_not_keep_servers_out() -> None:
+    async def story(first: Target, second: Target, watch: PoolWatch) -> None:
+        watch.configure(Watch(period_s=3000.0, timeout_s=0.15, max_age_s=3600.0))
+        asked = first.asked["/health"]
+        await until(lambda: first.asked["/health"] > asked and second.asked["/health"] > asked)
+        await asyncio.sleep(CONFIG.max_age_s)
+        watch.configure(CONFIG)
+        await until(lambda: ready(watch) == [True, True])
+        asked = second.asked["/metrics"]
+        await until(lambda: second.asked["/metrics"] > asked + 2)
+
+    run_on(story, well(), well())
+
+
 def test_one_endpoint_for_each_instance_and_a_key_that_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
     endpoint = InstanceEndpoint(url="http://127.0.0.1:1/v1")
     with pytest.raises(ConfigError, match="has 2 instances, and there are 1 endpoints"):
