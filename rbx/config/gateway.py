@@ -11,9 +11,16 @@ from rbx.config.experiment import SchedulerConfig, Slo
 from rbx.config.policy import PolicySpec, SinglePolicy
 from rbx.errors import ConfigError
 
+WATCH_JITTER = 0.1  # of a pause between two questions to an instance, to either side
+_Requests = Annotated[int, Field(ge=1, le=1_000_000, strict=True)]  # tables are made for that many at once
+_UpToAnHour = Annotated[float, Field(gt=0, le=3600, allow_inf_nan=False, strict=True)]
+
 
 class Deadlines(StrictModel):
-    """How long an instance may keep silent, and how long one request may take in all, in seconds."""
+    """How long an instance may keep silent, and how long one request may take in all, in seconds.
+
+    A plain answer shows no token before its last: ``connect_s`` and ``total_s`` alone bound it.
+    """
 
     connect_s: PositiveFloat = 2.0
     first_token_s: PositiveFloat = 60.0
@@ -48,8 +55,8 @@ class BreakerConfig(StrictModel):
 class Admission(StrictModel):
     """Beyond these bounds requests are turned away with 429 and Retry-After."""
 
-    max_waiting: PositiveInt = 1024  # not yet sent to an instance
-    max_in_flight: PositiveInt = 8192
+    max_waiting: _Requests = 1024  # not yet sent to an instance
+    max_in_flight: _Requests = 8192
     retry_after_s: NonNegativeFloat = 1.0
 
 
@@ -57,12 +64,24 @@ class Watch(StrictModel):
     """How instances are watched beside the gateway's own traffic.
 
     ``period_s`` is the pause between two scrapes of ``/metrics``; a gauge older than ``max_age_s``
-    counts for nothing, and one that was never had does not keep an instance from being used.
+    counts for nothing, and one that was never had does not keep an instance from being used. An answer
+    counts until the next one may be there, or healthy servers would come and go.
     """
 
-    period_s: PositiveFloat = 0.5
-    timeout_s: PositiveFloat = 1.0
-    max_age_s: PositiveFloat = 3.0
+    period_s: _UpToAnHour = 0.5
+    timeout_s: _UpToAnHour = 1.0
+    max_age_s: _UpToAnHour = 3.0
+
+    @model_validator(mode="after")
+    def _lasts_until_the_next(self) -> Watch:
+        next_s = (1.0 + WATCH_JITTER) * self.period_s + self.timeout_s
+        if next_s >= self.max_age_s:
+            raise ValueError(
+                f"max_age_s {self.max_age_s:g} must be above {next_s:g}, which is {1.0 + WATCH_JITTER:g} x "
+                f"period_s {self.period_s:g} + timeout_s {self.timeout_s:g}: an answer must count until the "
+                "next; raise max_age_s, or lower period_s or timeout_s"
+            )
+        return self
 
 
 class GatewayConfig(StrictModel):

@@ -65,14 +65,16 @@ class HttpInstance:
     ) -> Exchange:
         """Send ``body``, under this instance's name for the model, to ``path`` below the API's base.
 
-        ``request_id`` goes along as ``X-Request-Id``: a published state names the request by it.
-        ``request_id`` goes along as ``X-Request-Id``, unless no header can carry it. Returns once a first
-        token is there, or the stream's end, or all of a plain answer; both must come
-        within ``first_token_s``. Raises ``UpstreamFault``. Cancelling the task that awaits it cancels the
-        request at the server.
+        ``request_id`` goes along as ``X-Request-Id``, unless no header can carry it: a published state
+        names the request by it. Returns once a stream's first token or its end is there, which must come
+        within ``first_token_s``, or all of a plain answer: it shows no token before its last, so that
+        ``total_s`` alone bounds it. Raises ``UpstreamFault``. Cancelling the task that awaits it cancels
+        the request at the server.
         """
         total_at_s = time.monotonic() + deadlines.total_s
-        within_s = min(deadlines.first_token_s, deadlines.total_s)
+        within_s = deadlines.total_s
+        if body.get("stream") is True:
+            within_s = min(within_s, deadlines.first_token_s)
         data = self._encoded(body)
         try:
             async with timeout(within_s):

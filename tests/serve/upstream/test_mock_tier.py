@@ -17,7 +17,7 @@ from tests.serve.mock.heard import chat
 from tests.serve.mock.pools import small_pool
 from tests.serve.upstream.following import followed
 
-DEADLINES = Deadlines(connect_s=1.0, first_token_s=1.0, between_tokens_s=1.0)
+DEADLINES = Deadlines(connect_s=1.0, first_token_s=1.0, between_tokens_s=1.0, total_s=5.0)
 TOKENS = 20
 
 

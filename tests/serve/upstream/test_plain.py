@@ -129,8 +129,23 @@ def test_a_plain_answer_to_a_streamed_request_is_malformed() -> None:
     assert reply_fault(reply, {**BODY, "stream": True}).kind == "malformed"
 
 
-def test_a_hanging_server_meets_the_first_token_deadline() -> None:
-    fault = reply_fault(Reply(hang=True))
+def test_a_plain_answer_may_take_longer_than_a_first_token() -> None:
+    async def run() -> list[Piece]:
+        told = json.dumps({"choices": [{"index": 0, "message": {"content": "a"}, "finish_reason": "stop"}]})
+        half = len(told) // 2
+        steps = [0.3, told[:half].encode(), 0.3, told[half:].encode()]
+        async with streaming(lambda _: Script(steps, content_type="application/json")) as served:
+            _, pieces = await asked(served.url, BODY, QUICK.model_copy(update={"first_token_s": 0.1}))
+            return pieces
+
+    (piece,) = asyncio.run(run())
+    assert (piece.tokens, piece.done) == (1, True)
+
+
+def test_a_server_that_never_gives_a_plain_answer_meets_the_total_deadline() -> None:
+    with scripted(lambda path, body: Reply(hang=True)) as served:
+        fault = fault_of(served.url, deadlines=QUICK.model_copy(update={"total_s": 0.7}))
+    assert "0.7 s" in fault.detail
     assert (fault.kind, fault.retryable, fault.counts) == ("first_token_timeout", True, True)
 
 
