@@ -86,9 +86,21 @@ class Breaker:
             self._working_since_s = now_s
 
     def failed(
-        self, now_s: float, ticket: int | None = None, *, may_open: Callable[[], bool] = _always
+        self,
+        now_s: float,
+        ticket: int | None = None,
+        *,
+        waited_since_s: float | None = None,
+        may_open: Callable[[], bool] = _always,
     ) -> None:
-        """A request failed in a way that counts. A closed breaker asks ``may_open`` before it opens."""
+        """A request failed in a way that counts. A closed breaker asks ``may_open`` before it opens.
+
+        ``waited_since_s`` is when a request was sent that got no token in time. If another got one since,
+        the instance is busy, not sick: it tells no more than an abandoned one.
+        """
+        if waited_since_s is not None and self._progress_s > waited_since_s:
+            self.abandoned(now_s, ticket)
+            return
         if self._stale(ticket):
             return
         if self._state == "closed":
@@ -199,11 +211,19 @@ class Breakers:
         self._each[instance].succeeded(now_s, ticket)
 
     def failed(
-        self, instance: int, now_s: float, ticket: int | None = None, *, refused: bool = False
+        self,
+        instance: int,
+        now_s: float,
+        ticket: int | None = None,
+        *,
+        refused: bool = False,
+        waited_since_s: float | None = None,
     ) -> None:
-        """A request failed in a way that counts; ``refused``: it got no connection."""
+        """A request failed in a way that counts; ``refused``: it got no connection; ``waited_since_s``: it
+        was sent then and got no token in time."""
         self._refused[instance] = refused
-        self._each[instance].failed(now_s, ticket, may_open=partial(self._may_open, instance))
+        may_open = partial(self._may_open, instance)
+        self._each[instance].failed(now_s, ticket, waited_since_s=waited_since_s, may_open=may_open)
 
     def abandoned(self, instance: int, now_s: float, ticket: int | None = None) -> None:
         """A request ended without telling anything of the instance."""

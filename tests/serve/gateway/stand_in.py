@@ -42,6 +42,7 @@ class StandIn:
         self.tokens = tokens
         self.pace_s = pace_s
         self.input_tokens = input_tokens
+        self.wait_s = 0.0  # before an answer begins or fails, besides the pace
         self.fault: Callable[[], UpstreamFault] | None = None
         self.cut_after: int | None = None
         self.bodies: list[dict[str, Any]] = []
@@ -58,8 +59,8 @@ class StandIn:
         self.bodies.append(dict(body))
         self.under_way += 1
         try:
-            if self.pace_s:
-                await asyncio.sleep(self.pace_s)
+            if self.pace_s + self.wait_s:
+                await asyncio.sleep(self.pace_s + self.wait_s)
         except asyncio.CancelledError:
             self.under_way -= 1
             self.cancelled += 1

@@ -138,6 +138,33 @@ def test_a_half_open_breaker_lets_one_of_a_burst_through() -> None:
         place.settled()
 
 
+def silent() -> UpstreamFault:
+    return UpstreamFault("first_token_timeout", "no token within 0.2 s", True)
+
+
+def test_a_first_token_timeout_is_no_fault_of_an_instance_that_serves_others() -> None:
+    with serving(config(breaker={"failures": 1, "open_s": 30.0}), tokens=200, pace_s=0.05) as place:
+        place.watch.ready[:] = False
+        place.watch.ready[1] = True
+        with ThreadPoolExecutor(1) as pool:
+            served = pool.submit(place.chat, stream=True)
+            until_s = time.monotonic() + 5
+            while place.instances[1].under_way == 0:
+                assert time.monotonic() < until_s
+                time.sleep(0.005)
+            time.sleep(0.3)  # it gives tokens
+            place.instances[1].fault = silent
+            place.instances[1].wait_s = 0.4
+            for _ in range(3):
+                assert place.chat(stream=True).status_code == 504
+            assert place.gateway.breakers[1].state == "closed"
+            place.instances[1].pace_s = 0.0
+            assert served.result().content.endswith(b"data: [DONE]\n\n")
+        assert place.chat(stream=True).status_code == 504
+        assert place.gateway.breakers[1].state == "open"
+        place.settled()
+
+
 def leave_after(place: Serving, events: int) -> None:
     asked = {**CHAT, "stream": True}
     with (

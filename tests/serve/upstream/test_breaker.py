@@ -36,6 +36,32 @@ def test_it_opens_after_failures_in_a_row() -> None:
     assert not breaker.allows(0.999)
 
 
+def test_waiting_in_vain_counts_only_where_nobody_got_a_token_meanwhile() -> None:
+    breaker = Breaker(CONFIG)
+    other = breaker.sent(0.0)
+    for k in range(10):
+        sent_s = float(k)
+        ticket = breaker.sent(sent_s)
+        breaker.progress(sent_s + 0.5, other)
+        breaker.failed(sent_s + 1.0, ticket, waited_since_s=sent_s)
+        assert state(breaker) == "closed"
+    for _ in range(3):
+        assert state(breaker) == "closed"
+        breaker.failed(12.0, breaker.sent(11.0), waited_since_s=11.0)
+    assert state(breaker) == "open"
+
+
+def test_a_probe_that_waits_while_others_get_tokens_makes_room_for_the_next() -> None:
+    breaker = opened()
+    probe = breaker.sent(1.0)
+    assert not breaker.allows(1.5)
+    breaker.progress(1.5, 1)  # a token of a request from before
+    breaker.failed(2.0, probe, waited_since_s=1.0)
+    assert state(breaker) == "half-open"
+    breaker.failed(3.0, breaker.sent(2.0), waited_since_s=2.0)
+    assert state(breaker) == "open"
+
+
 def test_one_probe_decides() -> None:
     breaker = opened()
     assert breaker.allows(1.0)
