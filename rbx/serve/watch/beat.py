@@ -5,12 +5,11 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 
+from rbx.config.gateway import WATCH_JITTER
 from rbx.errors import EngineError
 from rbx.serve.watch.fetch import Unanswered
 
-JITTER = 0.1  # of the period to either side, so that instances are not all asked at once
 MOST_PERIODS = 8  # between two tries of what keeps failing
 
 
@@ -30,8 +29,12 @@ class Pace:
 
     async def pause(self, failures: int, rng: random.Random) -> None:
         """Until the next try is due."""
-        with suppress(asyncio.TimeoutError):
-            await asyncio.wait_for(self._changed.wait(), pause_s(failures, self._period_s, rng))
+        # Not wait_for: before Python 3.12 that loses a cancellation which comes together with the change.
+        changing = asyncio.ensure_future(self._changed.wait())
+        try:
+            await asyncio.wait({changing}, timeout=pause_s(failures, self._period_s, rng))
+        finally:
+            changing.cancel()
 
 
 async def beat(
@@ -64,4 +67,5 @@ async def beat(
 def pause_s(failures: int, period_s: float, rng: random.Random) -> float:
     """Until the next try after so many failures in a row: doubled by the second and each further one."""
     periods = min(2 ** max(0, failures - 1), MOST_PERIODS) if failures < MOST_PERIODS else MOST_PERIODS
-    return period_s * periods * rng.uniform(1.0 - JITTER, 1.0 + JITTER)
+    # Not all instances are asked at once.
+    return period_s * periods * rng.uniform(1.0 - WATCH_JITTER, 1.0 + WATCH_JITTER)

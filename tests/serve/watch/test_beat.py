@@ -8,7 +8,8 @@ from functools import partial
 
 import pytest
 
-from rbx.serve.watch.beat import JITTER, MOST_PERIODS, Pace, beat, pause_s
+from rbx.config.gateway import WATCH_JITTER
+from rbx.serve.watch.beat import MOST_PERIODS, Pace, beat, pause_s
 from rbx.serve.watch.fetch import Unanswered
 from tests.serve.watch.targets import until
 
@@ -19,7 +20,7 @@ from tests.serve.watch.targets import until
 def test_what_fails_is_asked_less_often_up_to_a_bound(failures: int, periods: int) -> None:
     rng = random.Random(1)
     pauses = [pause_s(failures, 0.5, rng) / 0.5 for _ in range(200)]
-    assert (1 - JITTER) * periods <= min(pauses) < periods < max(pauses) <= (1 + JITTER) * periods
+    assert (1 - WATCH_JITTER) * periods <= min(pauses) < periods < max(pauses) <= (1 + WATCH_JITTER) * periods
     assert periods <= MOST_PERIODS
 
 
@@ -78,3 +79,21 @@ def test_another_period_ends_a_pause_of_the_old_one_for_every_beat() -> None:
         return asked
 
     assert min(asyncio.run(story())) >= 4
+
+
+def test_an_end_that_comes_together_with_another_period_is_an_end() -> None:
+    async def story() -> None:
+        async def ask() -> None:
+            pass
+
+        tried, pace = asyncio.Event(), Pace(3600.0)
+        task = asyncio.create_task(beat(ask, print, pace, random.Random(0), tried))
+        await tried.wait()
+        await asyncio.sleep(0.01)
+        pace.change(3600.0)
+        task.cancel()
+        done, _ = await asyncio.wait({task}, timeout=20.0)
+        assert task in done
+        assert task.cancelled()
+
+    asyncio.run(story())

@@ -97,7 +97,7 @@ def test_others_at_an_instance_count_like_our_own() -> None:
         pool = small_pool(INSTANCES)
         async with Target({"/metrics": metrics(4, 6, 0.3)}) as busy:
             nowhere = [InstanceEndpoint(url="http://127.0.0.1:1/v1")] * (INSTANCES - 1)
-            watch = PoolWatch(pool, [busy.endpoint, *nowhere], Watch(period_s=60.0))
+            watch = PoolWatch(pool, [busy.endpoint, *nowhere], Watch(period_s=60.0, max_age_s=120.0))
             await watch.start()
             counts = burst(watch, runtime_of(pool, SHORTEST_QUEUE), at_s=time.monotonic())
             await watch.stop()

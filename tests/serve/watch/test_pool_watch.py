@@ -212,7 +212,8 @@ def test_the_key_goes_to_the_instance_alone(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_another_period_holds_from_the_next_question_on() -> None:
     async def story(first: Target, second: Target, watch: PoolWatch) -> None:
-        watch.configure(Watch(period_s=0.03, timeout_s=0.15, max_age_s=1e-6))
+        watch.configure(Watch(period_s=1e-4, timeout_s=1e-4, max_age_s=1e-3))
+        await asyncio.sleep(0.05)
         assert ready(watch) == [False, False]
         watch.configure(CONFIG)
         assert ready(watch) == [True, True]
