@@ -83,12 +83,18 @@ class Completions:
                 asked = read_request(self._path, raw, headers)
         except ApiError as error:
             await reply.refuse(error, {})
+            self._count(reply)
         except ClientLeft:
             return
         else:
             serving = gateway.serve(asked, arrived_s, request_id(headers), reply)
-            await self._until_left(asyncio.ensure_future(serving), receive, reply)
-        gateway.metrics.requests.labels(self._path, str(reply.status or "left")).inc()
+            try:
+                await self._until_left(asyncio.ensure_future(serving), receive, reply)
+            finally:
+                self._count(reply)
+
+    def _count(self, reply: Reply) -> None:
+        self._gateway.metrics.requests.labels(self._path, str(reply.status or "left")).inc()
 
     async def _until_left(self, work: asyncio.Future[None], receive: Receive, reply: Reply) -> None:
         """Await ``work``; when the client leaves, cancel it, and return when it has let go of everything."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from urllib.parse import quote
 
 from starlette.types import Send
 
@@ -18,9 +19,13 @@ class Reply:
         self.status: int | None = None
 
     async def start(self, status: int, headers: Mapping[str, str]) -> None:
-        """Status and headers."""
+        """Status and headers.
+
+        Headers hold ASCII alone: a value with any other character, such as a model's name in
+        ``x-rbx-model``, is percent-encoded as a whole, by its UTF-8 bytes.
+        """
+        raw = [(name.encode("ascii"), _encoded(value)) for name, value in headers.items()]
         self.status = status
-        raw = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]
         await self._send({"type": "http.response.start", "status": status, "headers": raw})
 
     async def more(self, body: bytes) -> None:
@@ -40,3 +45,8 @@ class Reply:
         """An error in OpenAI's shape."""
         own = {"content-type": "application/json", **headers, **error.headers}
         await self.whole(error.status, own, error.body)
+
+
+def _encoded(value: str) -> bytes:
+    plain = value.isascii() and value.isprintable()
+    return (value if plain else quote(value, errors="replace")).encode("ascii")

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
-import orjson
+from urllib.parse import unquote
 
+import httpx
+import orjson
+import pytest
+
+from rbx.serve.exchange import Piece
+from tests.heads.pools import pool, tier
 from tests.serve.gateway.serving import CHAT, serving
 from tests.serve.gateway.stand_in import StandInExchange
 
@@ -50,6 +56,33 @@ def test_a_stream_passes_byte_for_byte_but_for_the_usage_nobody_asked_for() -> N
             assert answer.headers["content-type"].startswith("text/event-stream")
             assert answer.headers["x-rbx-instance"]
         place.settled()
+
+
+def test_names_that_no_header_can_carry_are_percent_encoded() -> None:
+    with serving(over=pool(tier("large-a", "модель-7Б", 0.03), tier("tiny-b", "é 50%", 0.01))) as place:
+        for model, tier_name in (("модель-7Б", "large-a"), ("é 50%", "tiny-b")):
+            for stream in (False, True):
+                answer = place.chat(model=model, stream=stream)
+                assert answer.status_code == 200, answer.text
+                assert answer.headers["x-rbx-model"].isascii()
+                assert unquote(answer.headers["x-rbx-model"]) == model
+                assert answer.headers["x-rbx-instance"].startswith(f"{tier_name}/")
+
+
+def test_an_answer_that_the_gateway_breaks_off_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(exchange: StandInExchange) -> list[Piece]:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(StandInExchange, "events", broken)
+    with serving() as place:
+        with pytest.raises(httpx.RemoteProtocolError):
+            place.chat(stream=True)
+        place.settled()
+        monkeypatch.setattr(StandInExchange, "plain", broken)
+        assert place.chat().status_code == 500
+        page = place.client.get("/metrics").text
+        for status in (200, 500):
+            assert f'rbx_requests_total{{path="chat/completions",status="{status}"}} 1.0' in page
 
 
 def test_completions_and_models() -> None:
