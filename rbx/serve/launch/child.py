@@ -29,21 +29,40 @@ class Child:
         self._grace_s = grace_s
         with suppress(FileNotFoundError):
             log.replace(log.with_name(f"{log.name}.1"))
-        guarded = [sys.executable, "-I", guard.__file__, str(grace_s), *command]
-        with log.open("wb") as output:
-            self._guard = subprocess.Popen(
-                guarded,
-                stdin=subprocess.PIPE,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                env={**os.environ, **environment},
-                start_new_session=True,
-            )
+        told, report = os.pipe()
+        self._told = os.fdopen(told, "rb", buffering=0)
+        guarded = [sys.executable, "-I", guard.__file__, str(grace_s), str(report), *command]
+        try:
+            with log.open("wb") as output:
+                self._guard = subprocess.Popen(
+                    guarded,
+                    stdin=subprocess.PIPE,
+                    stdout=output,
+                    stderr=subprocess.STDOUT,
+                    env={**os.environ, **environment},
+                    start_new_session=True,
+                    pass_fds=(report,),
+                )
+        except OSError:
+            self._told.close()
+            raise
+        finally:
+            os.close(report)
 
     @property
     def exit_code(self) -> int | None:
-        """None while it runs; 128 and the signal's number where one ended it."""
-        return self._guard.poll()
+        """None while it runs; 128 and the signal's number where one ended it.
+
+        A guard that was killed could not end its group: that is done here.
+        """
+        code = self._guard.poll()
+        if code is None:
+            return None
+        if not self._told.closed:
+            with self._told:
+                if code < 0:
+                    self._end_group()
+        return 128 - code if code < 0 else code
 
     def last_lines(self, count: int) -> list[str]:
         """The end of its log."""
@@ -60,7 +79,14 @@ class Child:
     async def ended(self) -> None:
         """Wait for the end that was asked for; a guard that hangs is killed."""
         until_s = asyncio.get_running_loop().time() + self._grace_s + _BEYOND_GRACE_S
-        while self._guard.poll() is None:
+        while self.exit_code is None:
             if asyncio.get_running_loop().time() > until_s:
                 self._guard.send_signal(signal.SIGKILL)
             await asyncio.sleep(_LOOK_S)
+
+    def _end_group(self) -> None:
+        """SIGKILL for what a killed guard has left behind, the workers of a server for one."""
+        group = self._told.read(64)  # empty if no command had begun
+        if group:
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(int(group), signal.SIGKILL)

@@ -1,8 +1,10 @@
 """Runs one command, and ends its whole process group once the pipe on standard input closes.
 
 ``rbx launch`` holds the other end of that pipe. However it ends, ``kill -9`` included, the system closes
-the pipe, and nothing that was launched outlives it. Run as ``python -I guard.py GRACE_S COMMAND ...``; only
-the standard library is imported, as one guard stands beside each server.
+the pipe, and nothing that was launched outlives it. Before the command begins, the number of its group is
+written to descriptor ``REPORT``, so that ``rbx launch`` can end the group of a guard that was killed itself.
+Run as ``python -I guard.py GRACE_S REPORT COMMAND ...``; only the standard library is imported, as one guard
+stands beside each server.
 """
 
 from __future__ import annotations
@@ -24,7 +26,8 @@ _LOOK_S = 0.05
 
 def main(arguments: list[str]) -> int:
     """Run the command of ``arguments``; its exit code, 128 and the signal where one ended it."""
-    grace_s, command = float(arguments[0]), arguments[1:]
+    grace_s, report, command = float(arguments[0]), int(arguments[1]), arguments[2:]
+    os.set_inheritable(report, False)
     # Only the pipe ends a guard: a terminal's signals do not reach it, and its own end is the command's.
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -34,7 +37,10 @@ def main(arguments: list[str]) -> int:
     signal.signal(signal.SIGCHLD, lambda *_: None)
     try:
         child = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, start_new_session=True, preexec_fn=_as_before(os.getpid())
+            command,
+            stdin=subprocess.DEVNULL,
+            start_new_session=True,
+            preexec_fn=_as_before(os.getpid(), report),
         )
     except OSError as error:
         print(f"{command[0]}: {error.strerror}", file=sys.stderr)
@@ -50,8 +56,8 @@ def main(arguments: list[str]) -> int:
     return 128 - code if code < 0 else code
 
 
-def _as_before(guard: int) -> Callable[[], None]:
-    """In the child: signals as usual, and death with the guard where the platform has that."""
+def _as_before(guard: int, report: int) -> Callable[[], None]:
+    """In the child: signals as usual, death with the guard where the platform has that, its group told."""
 
     def prepare() -> None:
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -60,6 +66,7 @@ def _as_before(guard: int) -> Callable[[], None]:
             ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
             if os.getppid() != guard:
                 os._exit(NOT_FOUND)
+        os.write(report, str(os.getpid()).encode())
 
     return prepare
 
