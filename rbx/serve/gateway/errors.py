@@ -10,6 +10,7 @@ from typing import Any
 import orjson
 
 from rbx.serve.exchange import FaultKind, UpstreamFault
+from rbx.serve.upstream.refusal import ANY_REQUEST_STATUS
 
 INVALID, UPSTREAM, OVERLOADED, SERVER = (
     "invalid_request_error",
@@ -96,12 +97,14 @@ def internal() -> ApiError:
 def of_fault(fault: UpstreamFault, instance: str) -> ApiError:
     """What a client hears of an instance that failed its request.
 
-    A refusal that the server worded itself keeps its status and words; of all else the client hears the
-    kind alone, since details hold addresses and what a failing server wrote.
+    A refusal that the server worded itself keeps its status and words, unless it refuses what is the
+    gateway's own, such as its key: a client told 401 would look for the fault in its own key. Of all else
+    the client hears the kind alone, since details hold addresses and what a failing server wrote.
     """
     told = _told(fault.body)
-    if fault.status is not None and 400 <= fault.status < 500 and told is not None:
-        return _in_its_words(fault.status, told)
+    status = fault.status or 0
+    if told is not None and 400 <= status < 500 and status not in ANY_REQUEST_STATUS:
+        return _in_its_words(status, told)
     timeout = fault.kind in ("first_token_timeout", "connect_timeout", "stalled")
     status = 504 if timeout else 429 if fault.status == 429 else 502
     return ApiError(status, f"{instance} {_FAULTS[fault.kind]}", UPSTREAM, code=f"upstream_{fault.kind}")

@@ -98,6 +98,19 @@ def test_a_refusal_of_the_request_itself_passes_and_hurts_nobody() -> None:
         place.settled()
 
 
+@pytest.mark.parametrize("status", [401, 403])
+def test_a_refusal_of_the_gateways_own_key_is_not_the_clients(status: int) -> None:
+    body = orjson.dumps({"error": {"message": "Incorrect API key", "type": "auth", "code": "bad_key"}})
+    with serving() as place:
+        for instance in place.instances:
+            instance.fault = lambda: UpstreamFault("status", "HTTP", True, status=status, body=body)
+        answer = place.chat()
+        assert answer.status_code == 502
+        assert answer.json()["error"]["code"] == "upstream_status"
+        assert "API key" not in answer.text
+        place.settled()
+
+
 def test_one_try_is_left_after_the_time_for_retries_is_over() -> None:
     with serving(config(retries={"attempts": 5, "within_s": 0.05}), pace_s=0.1) as place:
         for instance in place.instances:
