@@ -6,7 +6,9 @@ import asyncio
 import math
 import time
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -75,6 +77,8 @@ class Gateway:
         self._upstreams = tuple(upstreams)
         self._shape = PoolShape.of(pool)
         self._checks: asyncio.Task[None] | None = None
+        self._serving: set[asyncio.Task[Any]] = set()
+        self._cutting = False
         self.metrics.read(readings(self))
 
     async def start(self) -> None:
@@ -108,18 +112,41 @@ class Gateway:
             await asyncio.sleep(0.02)
         return self.in_flight == 0
 
+    def cut(self) -> None:
+        """End what is served still: clients get 503, or an error event in a stream that has begun."""
+        self._cutting = True
+        for task in self._serving:
+            task.cancel()
+
     async def serve(self, asked: Asked, arrived_s: float, request_id: str | None, reply: Reply) -> None:
         """Answer one request, whatever happens; cancelling it releases all that it holds."""
         headers: dict[str, str] = {}
         try:
             version, allowed = self._admit(asked)
             headers["x-rbx-config-version"] = version.label
-            await self._served(asked, version, allowed, arrived_s, request_id, reply, headers)
+            with self._cuttable(reply, version):
+                await self._served(asked, version, allowed, arrived_s, request_id, reply, headers)
         except ApiError as error:
             if reply.status is None:
                 await reply.refuse(error, headers)
             else:
                 await reply.end(error.event)
+
+    @contextmanager
+    def _cuttable(self, reply: Reply, version: Version) -> Iterator[None]:
+        """Raises ``ApiError`` when this task is cut, if its client can still be told."""
+        task = asyncio.current_task()
+        assert task is not None
+        self._serving.add(task)
+        try:
+            yield
+        except asyncio.CancelledError:
+            if not self._cutting or reply.ended:
+                raise
+            retry_s = version.config.admission.retry_after_s
+            raise unavailable("the gateway has shut down", retry_s, "draining") from None
+        finally:
+            self._serving.discard(task)
 
     def _admit(self, asked: Asked) -> tuple[Version, int | None]:
         """Under which version, and for which model alone; raises ``ApiError``."""

@@ -11,12 +11,16 @@ from rbx.serve.gateway.errors import ApiError
 
 
 class Reply:
-    """What has been sent to one client; ``status`` is None before anything was."""
+    """What has been sent to one client; ``status`` is None before anything was.
+
+    Once ``ended`` nothing more can be said.
+    """
 
     def __init__(self, send: Send) -> None:
         """Nothing sent yet."""
         self._send = send
         self.status: int | None = None
+        self.ended = False
 
     async def start(self, status: int, headers: Mapping[str, str]) -> None:
         """Status and headers.
@@ -34,10 +38,12 @@ class Reply:
 
     async def end(self, body: bytes = b"") -> None:
         """The last part."""
+        self.ended = True
         await self._send({"type": "http.response.body", "body": body, "more_body": False})
 
     async def whole(self, status: int, headers: Mapping[str, str], body: bytes) -> None:
         """An answer at once."""
+        self.ended = True
         await self.start(status, {**headers, "content-length": str(len(body))})
         await self.end(body)
 

@@ -80,6 +80,7 @@ def serving(
     bundle: Bundle | None = None,
     over: Pool | None = None,
     config_token: str | None = None,
+    drain_s: float = 5.0,
     **instance: Any,
 ) -> Iterator[Serving]:
     """A running gateway; every instance is a stand-in made with ``instance``."""
@@ -88,7 +89,7 @@ def serving(
     watch = StandInWatch(pool_)
     gateway = Gateway(pool_, bundle, instances, watch, gateway_config or config())
     app = gateway_app(gateway, config_token=config_token)
-    server = GatewayServer(app, gateway, host="127.0.0.1", port=0, drain_s=5.0)
+    server = GatewayServer(app, gateway, host="127.0.0.1", port=0, drain_s=drain_s)
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
     until_s = time.monotonic() + 60
