@@ -15,7 +15,7 @@ from rbx.serve.exchange import Exchange, Piece, UpstreamFault
 from rbx.serve.upstream.instance import HttpInstance
 from tests.label.scripted_server import Reply, answer, scripted
 from tests.serve.upstream.following import CHAT, followed
-from tests.serve.upstream.streaming_server import Script, said, streaming
+from tests.serve.upstream.streaming_server import Script, Step, said, streaming
 
 BODY: dict[str, Any] = {"messages": [{"role": "user", "content": "hi"}]}
 QUICK = Deadlines(connect_s=0.5, first_token_s=0.5, between_tokens_s=0.5, total_s=5.0)
@@ -133,7 +133,7 @@ def test_a_plain_answer_may_take_longer_than_a_first_token() -> None:
     async def run() -> list[Piece]:
         told = json.dumps({"choices": [{"index": 0, "message": {"content": "a"}, "finish_reason": "stop"}]})
         half = len(told) // 2
-        steps = [0.3, told[:half].encode(), 0.3, told[half:].encode()]
+        steps: list[Step] = [0.3, told[:half].encode(), 0.3, told[half:].encode()]
         async with streaming(lambda _: Script(steps, content_type="application/json")) as served:
             _, pieces = await asked(served.url, BODY, QUICK.model_copy(update={"first_token_s": 0.1}))
             return pieces
