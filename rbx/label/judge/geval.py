@@ -104,6 +104,7 @@ class _StrictModel:
         return self.name
 
     def generate(self, prompt: str) -> str:
+        # DeepEval's base class demands both ways of asking; G-Eval takes the other one here.
         raise NotImplementedError("judges are asked asynchronously")
 
     async def a_generate(self, prompt: str) -> str:
@@ -133,6 +134,7 @@ class _Recorder:
         return schema(score=0, reason="")
 
     async def a_generate(self, prompt: str) -> str:
+        # As above: only ``measure`` with async_mode off meets this class.
         raise NotImplementedError("the recorder is asked synchronously")
 
 
