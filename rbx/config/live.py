@@ -1,0 +1,89 @@
+"""How a live sweep drives real servers: where they are, how the client sends, what makes a cell count."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from rbx.config.base import (
+    NonNegativeFloat,
+    NonNegativeInt,
+    PositiveFloat,
+    PositiveInt,
+    StrictModel,
+    Text,
+    chosen_by,
+)
+from rbx.config.endpoint import EnvironmentName
+
+_Url = Annotated[str, Field(pattern=r"^https?://[^\s/?#@]+(/[^\s?#@]*)?$", max_length=500)]
+
+
+class GatewayTarget(StrictModel):
+    """A running ``rbx serve`` or ``rbx launch``; policies are put in force through ``/v1/config``.
+
+    ``url`` is its address without ``/v1``. ``endpoints`` names the file with its servers, so that they are
+    looked at themselves: models, counters, prefix caches.
+    """
+
+    kind: Literal["gateway"] = "gateway"
+    url: _Url
+    token_env: EnvironmentName | None = None
+    endpoints: Path | None = None
+
+
+class OpenAiTarget(StrictModel):
+    """Any OpenAI-compatible endpoint, with its ``/v1``; what decides behind it is not ours to change."""
+
+    kind: Literal["openai"] = "openai"
+    url: _Url
+    model: Text
+    api_key_env: EnvironmentName | None = None
+
+
+class LaunchTarget(StrictModel):
+    """A launch file that the sweep brings up itself, and ends with itself."""
+
+    kind: Literal["launch"] = "launch"
+    file: Path
+
+
+Target = Annotated[
+    GatewayTarget | OpenAiTarget | LaunchTarget,
+    chosen_by("kind", {"gateway": GatewayTarget, "openai": OpenAiTarget, "launch": LaunchTarget}),
+]
+
+
+class LoadClient(StrictModel):
+    """The open-loop client: ``processes`` share one schedule; deadlines are the client's own."""
+
+    processes: Annotated[int, Field(ge=1, le=64, strict=True)] = 1
+    max_connections: PositiveInt = 4096  # in all; a request that waits for one is late by that
+    connect_s: PositiveFloat = 10.0
+    first_token_s: PositiveFloat = 300.0
+    between_tokens_s: PositiveFloat = 120.0
+    total_s: PositiveFloat = 1800.0
+
+
+class Live(StrictModel):
+    """A live cell: warmed up, sent, drained, and judged by how well the client kept its schedule.
+
+    ``prefix_cache: salt`` sends vLLM's ``cache_salt``, one a cell, so that no cell inherits hits;
+    ``reset`` asks every known server to drop its cache; ``keep`` leaves it. ``body`` is merged into every
+    request. A cell whose 99th percentile of schedule delay or whose error of the achieved rate lies above
+    the bounds is invalid: its client, not its servers, made the numbers.
+    """
+
+    target: Target
+    client: LoadClient = LoadClient()
+    warm_up_requests: NonNegativeInt = 16
+    drain_s: NonNegativeFloat = 300.0
+    prefix_cache: Literal["salt", "reset", "keep"] = "salt"
+    keep_text: bool = True
+    order: Literal["interleaved", "file"] = "interleaved"
+    body: Mapping[str, Any] = {"temperature": 0}
+    most_schedule_delay_p99_s: PositiveFloat = 0.010
+    most_rate_error: PositiveFloat = 0.02
