@@ -1,0 +1,1 @@
+"""Live cells: real servers driven by an open-loop client, and what surrounds them."""
