@@ -19,7 +19,8 @@ from rbx.config.base import (
     UnitFloat,
     load,
 )
-from rbx.config.policy import BearSpec, CostWeight, PolicySpec
+from rbx.config.live import Live, OpenAiTarget
+from rbx.config.policy import BearSpec, CostWeight, ExternalSpec, PolicySpec
 
 
 class PoissonArrivals(StrictModel):
@@ -232,14 +233,18 @@ class SchedulerConfig(StrictModel):
 
 
 class Experiment(StrictModel):
-    """A grid of cells: every policy × rate × seed on one pool, grid and bundle."""
+    """A grid of cells: every policy × rate × seed on one pool, grid and bundle.
+
+    ``engine: live`` sends the requests to real servers; ``live`` says where they are.
+    """
 
     name: Name
     grid: Path
     bundle: Path
     pool: Path
-    engine: Literal["sim"] = "sim"
+    engine: Literal["sim", "live"] = "sim"
     workload: Workload
+    live: Live | None = None
     scheduler: SchedulerConfig = SchedulerConfig()
     policies: tuple[PolicySpec, ...] = Field(min_length=1)
 
@@ -253,6 +258,31 @@ class Experiment(StrictModel):
                         f"policies.{number}: without a TTFT target the hard rule of bear knows no latency; "
                         "give workload.slo.ttft_target (such as {}) or ttft_s, or take rule: soft"
                     )
+        return self
+
+    @model_validator(mode="after")
+    def _engine_and_target(self) -> Experiment:
+        external = [n for n, policy in enumerate(self.policies) if isinstance(policy, ExternalSpec)]
+        if self.engine == "sim":
+            if self.live is not None:
+                raise ValueError("live belongs to engine: live")
+            if external:
+                raise ValueError(f"policies.{external[0]}: external belongs to engine: live")
+            return self
+        if self.live is None:
+            raise ValueError("engine: live needs live.target: where the servers are")
+        if self.workload.loads:
+            raise ValueError("workload.loads are of a simulated pool's capacity; give rates_per_s")
+        if self.scheduler.telemetry != Telemetry():
+            raise ValueError("scheduler.telemetry is for simulated pools; live ones are watched")
+        for number, policy in enumerate(self.policies):
+            if isinstance(policy, BearSpec) and any(policy.true_lengths):
+                raise ValueError(f"policies.{number}: nobody knows true_lengths of live answers")
+        if isinstance(self.live.target, OpenAiTarget):
+            if len(external) < len(self.policies):
+                raise ValueError("live.target: what decides behind it is not ours: policies must be external")
+            if self.workload.budget is not None:
+                raise ValueError("workload.budget: nothing behind an openai target keeps to budgets")
         return self
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from rbx.config.base import (
     NonNegativeFloat,
@@ -17,7 +17,21 @@ from rbx.config.base import (
     Text,
     chosen_by,
 )
-from rbx.config.endpoint import EnvironmentName
+from rbx.config.endpoint import Api, EnvironmentName
+
+# What the client itself sets in every request.
+OURS = (
+    "cache_salt",
+    "max_completion_tokens",
+    "max_tokens",
+    "messages",
+    "model",
+    "n",
+    "prompt",
+    "rbx",
+    "stream",
+    "stream_options",
+)
 
 _Url = Annotated[str, Field(pattern=r"^https?://[^\s/?#@]+(/[^\s?#@]*)?$", max_length=500)]
 
@@ -73,11 +87,13 @@ class Live(StrictModel):
 
     ``prefix_cache: salt`` sends vLLM's ``cache_salt``, one a cell, so that no cell inherits hits;
     ``reset`` asks every known server to drop its cache; ``keep`` leaves it. ``body`` is merged into every
-    request. A cell whose 99th percentile of schedule delay or whose error of the achieved rate lies above
-    the bounds is invalid: its client, not its servers, made the numbers.
+    request; prompts go as one user message, or bare with ``api: completions``. Without ``keep_text``
+    answers are kept as hashes alone. A cell whose 99th percentile of schedule delay or whose error of the
+    achieved rate lies above the bounds is invalid: its client, not its servers, made the numbers.
     """
 
     target: Target
+    api: Api = "chat"
     client: LoadClient = LoadClient()
     warm_up_requests: NonNegativeInt = 16
     drain_s: NonNegativeFloat = 300.0
@@ -87,3 +103,10 @@ class Live(StrictModel):
     body: Mapping[str, Any] = {"temperature": 0}
     most_schedule_delay_p99_s: PositiveFloat = 0.010
     most_rate_error: PositiveFloat = 0.02
+
+    @field_validator("body")
+    @classmethod
+    def _not_ours(cls, body: Mapping[str, Any]) -> Mapping[str, Any]:
+        if taken := sorted(set(body) & set(OURS)):
+            raise ValueError(f"{', '.join(taken)} is set by rbx itself; leave it out")
+        return body

@@ -175,6 +175,19 @@ class ScorePolicy(Single):
         )
 
 
+class ExternalPolicy(Single):
+    """Whatever decides behind a live endpoint; ``name`` tells one from another. No part of rbx runs it."""
+
+    kind: Literal["external"] = "external"
+    name: Text = "external"
+    batched: Literal[False] = False
+
+    @property
+    def label(self) -> str:
+        """The name it was given."""
+        return self.name
+
+
 class RouteBalanceSpec(StrictModel):
     """``weights`` is a list of (quality, latency, cost) tuples, or the name of a known list."""
 
@@ -357,7 +370,18 @@ class MixSpec(_RoutedSpec):
             yield RoutedPolicy(router="mix", dispatch=dispatch, shares=self.shares, batched=batched)
 
 
-SinglePolicy = RouteBalancePolicy | BearPolicy | ScorePolicy | RoutedPolicy
+class ExternalSpec(StrictModel):
+    """What a live target does by itself: nothing is put in force there."""
+
+    kind: Literal["external"]
+    name: Text = "external"
+
+    def expand(self, models: tuple[str, ...]) -> Iterator[ExternalPolicy]:
+        """One policy."""
+        yield ExternalPolicy(name=self.name)
+
+
+SinglePolicy = RouteBalancePolicy | BearPolicy | ScorePolicy | RoutedPolicy | ExternalPolicy
 PolicySpec = Annotated[
     RouteBalanceSpec
     | BearSpec
@@ -366,6 +390,7 @@ PolicySpec = Annotated[
     | PassthroughSpec
     | AlwaysSpec
     | RandomSpec
-    | MixSpec,
+    | MixSpec
+    | ExternalSpec,
     Field(discriminator="kind"),
 ]

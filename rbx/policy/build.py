@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from rbx.config.policy import BearPolicy, RouteBalancePolicy, RoutedPolicy, ScorePolicy, SinglePolicy
+from rbx.config.policy import (
+    BearPolicy,
+    ExternalPolicy,
+    RouteBalancePolicy,
+    RoutedPolicy,
+    ScorePolicy,
+    SinglePolicy,
+)
 from rbx.errors import ConfigError
 from rbx.policy.base import Policy
 from rbx.policy.bear.router import Bear
@@ -26,8 +33,13 @@ def build_policy(
     latency: LatencyModel,
     rng: np.random.Generator,
 ) -> Policy:
-    """One policy object; ``rng`` is its own and drives nothing else."""
+    """One policy object; ``rng`` is its own and drives nothing else.
+
+    Raises ``ConfigError`` for what the pool lacks, and for a policy that is not ours to run.
+    """
     shape = latency.shape
+    if isinstance(config, ExternalPolicy):
+        raise ConfigError(f"policy {config.label}: decides behind a live endpoint; nothing here can run it")
     if isinstance(config, RouteBalancePolicy):
         ttft = latency.estimator("bea") if config.latency == "bea" else None
         return RouteBalance(config, shape, tpot, ttft)
