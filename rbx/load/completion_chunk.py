@@ -55,6 +55,8 @@ def read_chunk(data: bytes) -> CompletionChunk | None:
     if not isinstance(document, dict):
         return None
     error = document.get("error")
+    if error is None and document.get("object") == "error":
+        error = document  # vLLM's older shape
     usage = document.get("usage")
     choices = document.get("choices")
     if not isinstance(usage, dict):

@@ -94,6 +94,12 @@ def test_errors(error: Any, told: ChunkError) -> None:
     assert chunk({"choices": [], "error": None}).error is None
 
 
+def test_vllms_older_error_object_is_an_error() -> None:
+    told = {"object": "error", "message": "dead", "type": "InternalServerError", "param": None, "code": 500}
+    assert chunk(told).error == chunk({**told, "error": None}).error == ChunkError("dead", 500)
+    assert chunk({"object": "chat.completion", "message": "dead"}).error is None
+
+
 @pytest.mark.parametrize("data", [b"", b"{", b"5", b"null", b"[]", b'"x"', b"[DONE]", b"[" * 100_000])
 def test_what_is_no_object(data: bytes) -> None:
     assert read_chunk(data) is None

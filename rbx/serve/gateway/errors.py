@@ -127,5 +127,5 @@ def _told(body: bytes) -> Mapping[str, Any] | None:
         data = orjson.loads(body)
     except orjson.JSONDecodeError:
         return None
-    inner = data.get("error", data) if isinstance(data, dict) else None
+    inner = (data.get("error") or data) if isinstance(data, dict) else None
     return inner if isinstance(inner, dict) and isinstance(inner.get("message"), str) else None

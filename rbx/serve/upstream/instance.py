@@ -186,6 +186,10 @@ class HttpInstance:
             raise told_error(chunk.error, raw, self._redaction)
         if body.get("stream") is True:
             raise UpstreamFault("malformed", "asked for a stream it gave a plain answer", True)
+        if not chunk.deltas:
+            shown = self._shown(raw.decode("utf-8", "replace"))
+            detail = f"a success without a choice: {shown!r}"
+            raise UpstreamFault("malformed", detail, True, body=self._redaction.body(raw))
         piece = chunk_piece(raw, chunk, time.monotonic())
         tokens = piece.usage.output_tokens if piece.usage else sum(d.is_output for d in chunk.deltas)
         return piece._replace(tokens=tokens, done=True)

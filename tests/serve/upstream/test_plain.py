@@ -12,6 +12,7 @@ import pytest
 from rbx.config.endpoints import InstanceEndpoint
 from rbx.config.gateway import Deadlines
 from rbx.serve.exchange import Exchange, Piece, UpstreamFault
+from rbx.serve.gateway.errors import of_fault
 from rbx.serve.upstream.instance import HttpInstance
 from tests.label.scripted_server import Reply, answer, scripted
 from tests.serve.upstream.following import CHAT, followed
@@ -119,9 +120,43 @@ def test_a_success_without_a_json_object_is_malformed(raw: bytes) -> None:
     assert (fault.kind, fault.retryable, fault.counts) == ("malformed", True, True)
 
 
-def test_an_error_inside_a_success_is_no_success() -> None:
-    fault = reply_fault(Reply({"error": {"message": "engine dead", "code": 500}}))
+OLD_ERROR = {"object": "error", "message": "engine dead", "type": "InternalServerError", "code": 500}
+
+
+@pytest.mark.parametrize("told", [{"error": {"message": "engine dead", "code": 500}}, OLD_ERROR])
+def test_an_error_inside_a_success_is_no_success(told: dict[str, Any]) -> None:
+    fault = reply_fault(Reply(told))
     assert (fault.kind, fault.retryable, fault.counts) == ("malformed", True, True)
+    assert "engine dead" in fault.detail
+
+
+def test_an_old_error_object_that_blames_the_request_is_not_the_instances_fault() -> None:
+    fault = reply_fault(Reply({**OLD_ERROR, "message": "too long", "code": 400}))
+    assert (fault.kind, fault.retryable, fault.counts, fault.status) == ("malformed", False, False, 400)
+    assert of_fault(fault, "tiny/0").status == 400
+    assert of_fault(fault, "tiny/0").message == "too long"
+
+
+@pytest.mark.parametrize("told", [{}, {"detail": "Not Found"}, {"choices": []}, {"choices": None}])
+def test_a_success_without_a_choice_is_no_success(told: dict[str, Any]) -> None:
+    fault = reply_fault(Reply(told))
+    assert (fault.kind, fault.retryable, fault.counts) == ("malformed", True, True)
+
+
+@pytest.mark.parametrize("begun", [False, True])
+def test_an_old_error_object_in_a_stream_is_an_error(*, begun: bool) -> None:
+    steps = [said("a")] * begun + [b"data: " + json.dumps(OLD_ERROR).encode() + b"\n\n", b"data: [DONE]\n\n"]
+
+    async def run() -> tuple[list[Piece], UpstreamFault | None]:
+        async with streaming(lambda _: Script(steps)) as served:
+            return await followed(served.instance(), {**BODY, "stream": True}, QUICK)
+
+    pieces, fault = asyncio.run(run())
+    if begun:
+        assert [piece.error for piece in pieces if piece.error] == ["engine dead"]
+    else:
+        assert fault is not None
+        assert (fault.kind, fault.retryable) == ("malformed", True)
 
 
 def test_a_plain_answer_to_a_streamed_request_is_malformed() -> None:
