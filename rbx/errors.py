@@ -9,6 +9,7 @@
     ├── BundleError          a bundle of heads is missing, malformed or does not fit its grid
     ├── EngineError          an engine was given a request or a limit it can't honour
     ├── ServerError          a live server does not answer as one that rbx can use
+    ├── LoadError            the load client ended before its schedule did
     ├── StoreError           a results directory can't be read, written or resumed
     ├── StatisticsError      an interval or a comparison is not estimable
     └── MissingExtraError    an optional dependency is not installed
@@ -49,6 +50,10 @@ class EngineError(RbxError):
 
 class ServerError(RbxError):
     """A live server does not answer, or not as one that rbx can use."""
+
+
+class LoadError(RbxError):
+    """The load client ended before its schedule did."""
 
 
 class StoreError(RbxError):
