@@ -40,7 +40,7 @@ class Attempt:
         self._load = load
         self._stream = stream
         self._open = True
-        self._sent_s = now_s
+        self.sent_s = now_s
         self._ticket = breakers.sent(instance, now_s)
         load.in_flight[instance] += 1
         load.streams[instance] += stream
@@ -61,7 +61,7 @@ class Attempt:
             self.abandoned(now_s)
         elif self._end(now_s):
             refused = fault.kind == "refused"
-            waited_since_s = self._sent_s if fault.kind == "first_token_timeout" else None
+            waited_since_s = self.sent_s if fault.kind == "first_token_timeout" else None
             self._breakers.failed(
                 self.instance, now_s, self._ticket, refused=refused, waited_since_s=waited_since_s
             )

@@ -9,6 +9,7 @@ from typing import Any
 import orjson
 from starlette.types import Receive, Scope, Send
 
+import rbx
 from rbx.errors import ConfigError
 from rbx.serve.gateway.errors import ApiError
 from rbx.serve.gateway.gateway import Gateway
@@ -22,12 +23,13 @@ _THROUGH_OTHERS = ("x-forwarded-for", "forwarded", "x-real-ip", "origin")
 
 
 class ConfigEndpoint:
-    """GET shows version, digest and configuration; PUT replaces it as a whole, or not at all."""
+    """GET shows version, digest, configuration, pool and bundle; PUT replaces the first three, or nothing."""
 
     def __init__(self, gateway: Gateway, token: str | None) -> None:
         """``token`` is asked of everybody where there is one; without one only this machine may ask."""
         self._gateway = gateway
         self._token = token
+        self._about = _about(gateway)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One request."""
@@ -45,7 +47,7 @@ class ConfigEndpoint:
             return
         else:
             told = {"content-type": "application/json", "etag": f'"{version.label}"'}
-            await reply.whole(200, told, orjson.dumps(_shown(version)))
+            await reply.whole(200, told, orjson.dumps({**_shown(version), **self._about}))
 
     def _authorize(self, scope: Scope, headers: dict[str, str]) -> None:
         if self._token is None:
@@ -101,4 +103,21 @@ def _shown(version: Version) -> dict[str, Any]:
         "digest": version.digest,
         "policy": version.policy.label,
         "config": version.config.model_dump(mode="json"),
+    }
+
+
+def _about(gateway: Gateway) -> dict[str, Any]:
+    """What no configuration changes: whoever measures here wants to know that it is what they think."""
+    pool, bundle = gateway.pool, gateway.bundle
+    return {
+        "rbx": rbx.__version__,
+        "pool": {
+            "name": pool.name,
+            "digest": pool.digest,
+            "instances": [
+                {"name": instance.name, "tier": instance.tier.name, "model": instance.tier.model}
+                for instance in pool.instances
+            ],
+        },
+        "bundle": None if bundle is None else {"digest": bundle.digest},
     }

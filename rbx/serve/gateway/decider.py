@@ -32,7 +32,7 @@ class Placement:
 
     ``mode``: by the ``policy``'s rule, by its rule for ``hopeless`` requests, ``shed`` by it; ``unplaced``
     where no living instance can take the request; ``fallback``, the shortest queue, because the policy or
-    the heads failed. ``name`` is the request's name at the watch.
+    the heads failed. ``name`` is the request's name at the watch, ``position`` its place in ``decision``.
     """
 
     instance: int
@@ -45,6 +45,8 @@ class Placement:
     name: str
     decided_s: float
     batch_size: int
+    decision: Decision
+    position: int
 
 
 @dataclass(frozen=True)
@@ -110,6 +112,11 @@ class Decider:
     def waiting(self) -> int:
         """Requests without a decision."""
         return len(self._waiting)
+
+    @property
+    def predicts(self) -> bool:
+        """Whether the heads are asked about every prompt; else the means over training stand for it."""
+        return self._runtime.needs.predictions
 
     def begin(self) -> None:
         """One more request is served under this configuration."""
@@ -245,6 +252,8 @@ class Decider:
                 name=waiting.name,
                 decided_s=now_s,
                 batch_size=len(decision.requests),
+                decision=decision,
+                position=k,
             )
             if waiting.answer.done():
                 self._forgo(row)

@@ -22,6 +22,7 @@ from rbx.serve.gateway.admitted import Admitted
 from rbx.serve.gateway.decider import Answered
 from rbx.serve.gateway.errors import ApiError, invalid, overloaded, unavailable, unknown_model
 from rbx.serve.gateway.foresight import Foresight
+from rbx.serve.gateway.knobs import TRACE
 from rbx.serve.gateway.metrics import Metrics
 from rbx.serve.gateway.passing import Passed, pass_plain, pass_stream
 from rbx.serve.gateway.placing import Begun, Placer
@@ -29,6 +30,7 @@ from rbx.serve.gateway.readings import readings
 from rbx.serve.gateway.reply import Reply
 from rbx.serve.gateway.request import Asked
 from rbx.serve.gateway.targets import ttft_target_s
+from rbx.serve.gateway.trace import trace
 from rbx.serve.gateway.version import Surroundings, Version
 from rbx.serve.gateway.versions import Versions
 from rbx.serve.gateway.watching import Watching
@@ -59,7 +61,7 @@ class Gateway:
         """
         if bundle is not None:
             bundle.check_pool(pool)
-        self.pool = pool
+        self.pool, self.bundle = pool, bundle
         self.instances = pool.instances  # and models: the pool's properties work them out at every call
         self.models = (*FREE_MODELS, *pool.models)
         self.metrics = Metrics()
@@ -241,7 +243,7 @@ class Gateway:
 
     def _headers(self, request: Admitted, begun: Begun) -> dict[str, str]:
         instance = self.instances[begun.placement.instance]
-        return {
+        told = {
             **begun.exchange.headers,
             "x-rbx-instance": instance.name,
             "x-rbx-model": instance.tier.model,
@@ -250,6 +252,9 @@ class Gateway:
             "x-rbx-attempts": str(begun.attempts),
             "x-rbx-request-id": request.id,
         }
+        if request.asked.knobs.traced:
+            told[TRACE] = trace(request, begun)
+        return told
 
     async def _pass(
         self, request: Admitted, begun: Begun, reply: Reply, headers: Mapping[str, str]

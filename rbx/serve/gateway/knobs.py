@@ -15,6 +15,7 @@ from rbx.config.policy import Weights
 from rbx.serve.gateway.errors import ApiError, invalid
 
 FIELD = "rbx"
+TRACE = "x-rbx-trace"
 # Field of the ``rbx`` object and the header of the same meaning.
 HEADERS = {
     "budget_usd": "x-rbx-budget-usd",
@@ -27,12 +28,16 @@ _NAMES = ("quality", "latency", "cost")
 
 @dataclass(frozen=True)
 class Knobs:
-    """A budget and targets are infinite where there is none; ``weights`` are (quality, latency, cost)."""
+    """A budget and targets are infinite where there is none; ``weights`` are (quality, latency, cost).
+
+    ``traced`` asks how the request was decided, by a header alone.
+    """
 
     budget_usd: float = math.inf
     ttft_s: float = math.inf
     e2e_s: float = math.inf
     weights: Weights | None = None
+    traced: bool = False
 
 
 def read_knobs(headers: Mapping[str, str], field: Any) -> Knobs:
@@ -55,6 +60,7 @@ def read_knobs(headers: Mapping[str, str], field: Any) -> Knobs:
         ttft_s=_positive(given.get("slo_ttft_ms")) / 1e3,
         e2e_s=_positive(given.get("slo_e2e_ms")) / 1e3,
         weights=_weights(given.get("weights")),
+        traced=headers.get(TRACE) == "1",
     )
 
 
