@@ -18,8 +18,14 @@ from rbx.errors import ConfigError
 OURS = ("--host", "--port", "--served-model-name", "--uds", "--api-key", "--scheduler-cls", "--config")
 
 
+def flag_name(word: str) -> str:
+    """The flag that a word of a command line gives, as vLLM reads it: ``--a_b=1`` is ``--a-b``."""
+    name = word.partition("=")[0]
+    return name.replace("_", "-") if name.startswith("--") else name
+
+
 def _not_ours(flags: tuple[str, ...]) -> tuple[str, ...]:
-    if taken := sorted({flag.partition("=")[0] for flag in flags} & set(OURS)):
+    if taken := sorted({flag_name(flag) for flag in flags} & set(OURS)):
         raise ValueError(f"{', '.join(taken)} is set by rbx itself; leave it out")
     return flags
 

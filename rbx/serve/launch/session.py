@@ -19,6 +19,7 @@ from rbx.serve.launch.readiness import Awaited, await_ready
 from rbx.serve.launch.serving import Scheduler, ServedGateway
 from rbx.serve.launch.signals import on_signals
 from rbx.serve.launch.tiers import Tiers
+from rbx.serve.launch.told_limits import compared_limits
 
 SHOWN_LINES = 60  # vLLM tells the cause of a failure well before its last line
 _LOOK_S = 0.25
@@ -130,6 +131,8 @@ class Session:
         except ServerError as error:
             late = [child for child in self.tiers.children.values() if self._is_late(child, awaited)]
             raise ServerError("\n".join([str(error), *(_end_of_log(child) for child in late[:3])])) from None
+        for line in await compared_limits(self.pool, self.tiers.endpoints, self._launch.launcher):
+            told(line)
 
     def _is_late(self, child: Child, awaited: list[Awaited]) -> bool:
         return any(self.tiers.owners.get(each.name) == child.name and not each.ready for each in awaited)

@@ -25,14 +25,21 @@ def words(how: LocalTier, tier: int = 0) -> list[str]:
 def test_the_tiers_limits_become_flags() -> None:
     line = " ".join(words(LocalTier(model="Qwen/Qwen2.5-72B-Instruct")))
     assert line.startswith("vllm serve Qwen/Qwen2.5-72B-Instruct --served-model-name Qwen2.5-72B ")
-    for flag in ("--max-model-len 8192", "--max-num-seqs 256", "--max-num-batched-tokens 2048"):
+    blocks = PAPER.tiers[0].limits.kv_blocks + 1  # vLLM holds one back
+    for flag in (
+        "--max-model-len 8192",
+        "--max-num-seqs 256",
+        "--max-num-batched-tokens 2048",
+        "--block-size 16",
+        f"--num-gpu-blocks-override {blocks}",
+    ):
         assert line.count(flag) == 1
     assert "--tensor-parallel-size 4" in line
     assert "--tensor-parallel-size" not in " ".join(words(LocalTier(), 2))
     assert "--tensor-parallel-size" not in " ".join(words(LocalTier(gpus=0)))
 
 
-@pytest.mark.parametrize("flags", [("--max-num-seqs", "8"), ("--max-num-seqs=8",)])
+@pytest.mark.parametrize("flags", [("--max-num-seqs", "8"), ("--max-num-seqs=8",), ("--max_num_seqs", "8")])
 def test_the_launch_files_flags_stand_above_the_limits(flags: tuple[str, ...]) -> None:
     line = words(LocalTier(flags=flags))
     assert "256" not in line
@@ -40,9 +47,19 @@ def test_the_launch_files_flags_stand_above_the_limits(flags: tuple[str, ...]) -
     assert "4" not in words(LocalTier(flags=("-tp", "2")))
 
 
-def test_flags_that_rbx_sets_itself_are_refused() -> None:
-    document = {"pool": "p", "launcher": {"kind": "local", "tiers": {"a": {"flags": ["--port=1"]}}}}
-    with pytest.raises(ConfigError, match="--port is set by rbx itself"):
+@pytest.mark.parametrize(
+    "flag", ["--num-gpu-blocks-override", "--kv-cache-memory-bytes", "--gpu-memory-utilization"]
+)
+def test_who_gives_the_memory_of_the_cache_gives_its_blocks(flag: str) -> None:
+    line = words(LocalTier(flags=(flag, "7")))
+    assert line.count("--num-gpu-blocks-override") == (flag == "--num-gpu-blocks-override")
+    assert line[-2:] == [flag, "7"]
+
+
+@pytest.mark.parametrize("flag", ["--port=1", "--port", "--served_model_name"])
+def test_flags_that_rbx_sets_itself_are_refused(flag: str) -> None:
+    document = {"pool": "p", "launcher": {"kind": "local", "tiers": {"a": {"flags": [flag]}}}}
+    with pytest.raises(ConfigError, match=r"--(port|served-model-name) is set by rbx itself"):
         parse(Launch, document, where="launch")
 
 
