@@ -33,12 +33,16 @@ class ChunkError(NamedTuple):
 
 
 class CompletionChunk(NamedTuple):
-    """Deltas by choice, the server's counts where it gives valid ones, and an error it tells."""
+    """Deltas by choice, the server's counts where it gives valid ones, and an error it tells.
+
+    ``cached_tokens`` are those of the input that its prefix cache held.
+    """
 
     deltas: tuple[Delta, ...] = ()
     input_tokens: int | None = None
     output_tokens: int | None = None
     error: ChunkError | None = None
+    cached_tokens: int | None = None
 
 
 def read_chunk(data: bytes) -> CompletionChunk | None:
@@ -66,6 +70,7 @@ def read_chunk(data: bytes) -> CompletionChunk | None:
         _count(usage.get("prompt_tokens")) if usage else None,
         _count(usage.get("completion_tokens")) if usage else None,
         None if error is None else _error(error),
+        _cached(usage) if usage else None,
     )
 
 
@@ -142,6 +147,11 @@ def _delta(choice: dict[str, Any]) -> Delta:
 
 def _count(value: Any) -> int | None:
     return value if type(value) is int and 0 <= value < 2**31 else None
+
+
+def _cached(usage: dict[str, Any]) -> int | None:
+    details = usage.get("prompt_tokens_details")
+    return _count(details.get("cached_tokens")) if isinstance(details, dict) else None
 
 
 def _error(error: Any) -> ChunkError:

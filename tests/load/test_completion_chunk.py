@@ -81,6 +81,22 @@ def test_counts_are_believed_only_where_they_can_be_true(
 
 
 @pytest.mark.parametrize(
+    ("details", "cached"),
+    [
+        ({"cached_tokens": 4}, 4),
+        ({"cached_tokens": 0}, 0),
+        ({"cached_tokens": -1}, None),
+        ({}, None),
+        (4, None),
+    ],
+)
+def test_what_the_prefix_cache_held(details: Any, cached: int | None) -> None:
+    usage = {"prompt_tokens": 9, "completion_tokens": 1, "prompt_tokens_details": details}
+    assert chunk({"choices": [], "usage": usage}).cached_tokens == cached
+    assert chunk({"choices": [], **counted(1)}).cached_tokens is None
+
+
+@pytest.mark.parametrize(
     ("error", "told"),
     [
         ({"message": "dead", "code": 500}, ChunkError("dead", 500)),
