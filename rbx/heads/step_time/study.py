@@ -67,6 +67,22 @@ def fit_step_time(
     files = _identified(traces)
     steps = usable_steps(traces, options.block_s)
     held_out = held_out_steps(traces, steps, options)
+    return study_steps(files, steps, held_out, options, n_first=len(traces), progress=progress)
+
+
+def study_steps(
+    files: tuple[TraceFile, ...],
+    steps: Steps,
+    held_out: Mask,
+    options: FitOptions,
+    *,
+    n_first: int = 0,
+    progress: Progress = silent,
+) -> StepTimeReport:
+    """The same for steps that are there already: fitted where ``held_out`` (N,) is false, judged elsewhere.
+
+    ``files`` says where they come from, ``n_first`` how many were left out of them.
+    """
     train, test = steps.at(~held_out), steps.at(held_out)
     stages = 1 + len(steps.feature_sets)
     progress(_STAGE, 0, stages)
@@ -94,7 +110,7 @@ def fit_step_time(
         holdout=options.holdout,
         block_s=options.block_s,
         seed=options.seed,
-        n_first=len(traces),
+        n_first=n_first,
         n_train=len(train),
         n_test=len(test),
         blocks_train=len(np.unique(train.block)),
