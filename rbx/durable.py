@@ -54,6 +54,11 @@ def write_text(text: str, path: Path) -> None:
     _replace(path, lambda file: file.write(text.encode()))
 
 
+def write_bytes(data: bytes, path: Path) -> None:
+    """Write bytes durably."""
+    _replace(path, lambda file: file.write(data))
+
+
 def write_json(data: Any, path: Path) -> None:
     """Write JSON durably, keys in the order given; NaN and infinity are refused."""
     text = json.dumps(data, indent=1, allow_nan=False, ensure_ascii=False) + "\n"
