@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rbx.config.policy import BearPolicy, SinglePolicy
+from rbx.config.pool import Tier
 from rbx.engine.instance_snapshot import InstanceSnapshot
 from rbx.engine.simulator import EngineSim
 from rbx.engine.snapshot_export import export_snapshot
@@ -75,8 +77,19 @@ def request_table(context: SweepContext, arriving: Arriving) -> RequestTable:
 class SimulatedCell:
     """Drives one runtime and one engine through one workload."""
 
-    def __init__(self, context: SweepContext, policy: SinglePolicy, arriving: Arriving, seed: int) -> None:
-        """Build fresh scheduler and engine state; nothing is shared between cells."""
+    def __init__(
+        self,
+        context: SweepContext,
+        policy: SinglePolicy,
+        arriving: Arriving,
+        seed: int,
+        servers: Sequence[Tier] | None = None,
+    ) -> None:
+        """Build fresh scheduler and engine state; nothing is shared between cells.
+
+        ``servers``, one for each instance, are what really serves where that is not what the policies
+        believe: they know the pool of ``context``.
+        """
         n = len(arriving.prompt)
         self._context = context
         self._arriving = arriving
@@ -93,7 +106,7 @@ class SimulatedCell:
             context.times,
             batched=policy.batched,
         )
-        self._engine = EngineSim([instance.tier for instance in context.pool.instances], n)
+        self._engine = EngineSim(servers or [instance.tier for instance in context.pool.instances], n)
         self._model = shape.model
         self._truth = context.prompts.output_tokens[arriving.prompt]
         self._telemetry: PoolTelemetry | None = None
