@@ -1,0 +1,1 @@
+"""Live cells beside the simulator: steps reconstructed, decisions replayed, policies run again."""

@@ -1,0 +1,121 @@
+"""Live cells whose truth is known: the simulator plays the servers, and each token is stamped by its step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from rbx.config.pool import Tier
+from rbx.engine.simulator import EngineSim
+from rbx.sweep.compare.live_cell import LiveCell, to_live_cell
+from rbx.sweep.context import SweepContext
+from rbx.sweep.plan import expand_policies
+from rbx.sweep.scoring import simulated_records
+from rbx.sweep.simulate import Outcome, SimulatedCell
+from rbx.sweep.store import CellSpec
+from rbx.sweep.workload import Arriving, draw_workload
+from tests.sweep.scenes import small_context
+
+Floats = NDArray[np.float64]
+STAMPS = pa.schema(
+    [
+        ("request", pa.int32()),
+        ("chunk_s", pa.list_(pa.float32())),
+        ("chunk_tokens", pa.list_(pa.int32())),
+    ]
+)
+
+
+@dataclass(frozen=True)
+class Scene:
+    """A cell as simulated on ``servers``, and as a live sweep would have kept it."""
+
+    spec: CellSpec
+    context: SweepContext
+    arriving: Arriving
+    outcome: Outcome
+    records: pa.Table
+    stamps: pa.Table
+
+    @property
+    def cell(self) -> LiveCell:
+        none = pa.table({"request": pa.array([], pa.int32()), "finish_reason": pa.array([], pa.string())})
+        return to_live_cell(self.spec, self.records, self.stamps, none, self.context.pool)
+
+
+def play(
+    servers: tuple[Tier, ...] | None = None,
+    *,
+    number: int = 0,
+    rate_per_s: float = 20.0,
+    seed: int = 0,
+    jitter_s: float = 0.0,
+    n_requests: int = 600,
+    **changes: Any,
+) -> Scene:
+    """Policy ``number`` of the experiment on ``servers`` (the pool's own unless given)."""
+    workload = {"n_requests": n_requests, **changes.pop("workload", {})}
+    context = small_context(workload=workload, **changes)
+    policy = expand_policies(context.experiment, context.pool.models)[number]
+    arriving = draw_workload(context.experiment.workload, context.prompts.input_tokens, rate_per_s, seed)
+    tiers = servers or tuple(instance.tier for instance in context.pool.instances)
+    outcome = SimulatedCell(context, policy, arriving, seed, tiers).run()
+    spec = CellSpec(
+        cell_id=f"{number:02d}{rate_per_s:g}x{seed}".replace(".", "_"),
+        label=policy.label,
+        policy=policy.model_dump(mode="json"),
+        rate_per_s=rate_per_s,
+        load=None,
+        seed=seed,
+        workload_hash=arriving.hash,
+        n_requests=len(arriving.prompt),
+    )
+    records = simulated_records(spec.cell_id, context, arriving, outcome)
+    network_s = context.experiment.scheduler.network_s
+    stamps = token_stamps(tiers, records, context, outcome, network_s)
+    rng = np.random.default_rng([seed, number])
+    rows = [
+        {
+            "request": request,
+            "chunk_s": np.maximum.accumulate(tokens + rng.exponential(jitter_s, len(tokens)))
+            if jitter_s
+            else tokens,
+            "chunk_tokens": [1] * len(tokens),
+        }
+        for request, tokens in enumerate(stamps)
+    ]
+    return Scene(spec, context, arriving, outcome, records, pa.Table.from_pylist(rows, STAMPS))
+
+
+def token_stamps(
+    tiers: tuple[Tier, ...], records: pa.Table, context: SweepContext, outcome: Outcome, network_s: float
+) -> list[Floats]:
+    """When each token of each request reached the client, by walking every server from step to step."""
+    inputs, stamps = records["input_tokens"].to_numpy(), [np.zeros(0)] * records.num_rows
+    for number, tier in enumerate(tiers):
+        requests = np.flatnonzero(outcome.instance == number)
+        engine = EngineSim([tier], len(requests))
+        slots = engine.submit_many(
+            np.zeros(len(requests), dtype=np.int64),
+            outcome.dispatched_s[requests] + network_s,
+            inputs[requests].astype(np.int64),
+            outcome.output_tokens[requests],
+            outcome.output_tokens[requests],
+            outcome.wanted_tokens[requests] >= outcome.max_tokens[requests],
+        )
+        given = np.zeros(len(requests), dtype=np.int64)
+        found: list[list[float]] = [[] for _ in requests]
+        while (given < outcome.output_tokens[requests]).any():
+            boundary_s = max(engine.next_boundary_s, np.nextafter(engine.clock_s, np.inf))
+            engine.advance(boundary_s)
+            now = engine.output_tokens(slots)
+            for row in np.flatnonzero(now > given).tolist():
+                found[row] += [boundary_s + network_s] * int(now[row] - given[row])
+            given = now
+        for row, request in enumerate(requests.tolist()):
+            stamps[request] = np.array(found[row])
+    return stamps
