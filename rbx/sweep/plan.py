@@ -10,7 +10,7 @@ import numpy as np
 import rbx
 from rbx.config.base import Loaded, digest
 from rbx.config.experiment import DecisionCost, Experiment, Workload
-from rbx.config.policy import SinglePolicy
+from rbx.config.policy import ExternalPolicy, SinglePolicy
 from rbx.config.pool import Pool, load_pool
 from rbx.errors import ConfigError
 from rbx.grid.schema import GridView
@@ -21,6 +21,7 @@ from rbx.policy.build import build_policy
 from rbx.scheduler.batching import largest_batch
 from rbx.sweep.capacity import Capacity, measure_capacity
 from rbx.sweep.context import SweepContext
+from rbx.sweep.live.identifying import live_identity
 from rbx.sweep.prediction import predict_prompts
 from rbx.sweep.prompts import Coverage, build_prompt_table, coverage, usable_rows
 from rbx.sweep.store import CellSpec
@@ -52,6 +53,8 @@ def make_plan(loaded: Loaded[Experiment]) -> Plan:
     lengths = length_rules(bundle, pool.models)
     context = SweepContext(_with_encoder_cost(experiment, bundle), pool, prompts, bundle.tpot, lengths)
     for policy in expand_policies(experiment, pool.models):
+        if isinstance(policy, ExternalPolicy):
+            continue
         # Built once, so that what does not fit the pool is told before hours of work.
         build_policy(policy, pool.models, bundle.tpot, context.latency, np.random.default_rng(0))
     capacity = measure_capacity(context, seed=0) if experiment.workload.loads else None
@@ -94,7 +97,9 @@ def expand_policies(experiment: Experiment, models: tuple[str, ...]) -> tuple[Si
 
 def _identity(view: GridView, bundle: Bundle, pool: Pool, experiment: Experiment) -> dict[str, Any]:
     """What every cell's id depends on beside its policy, rate and seed."""
+    live = {} if experiment.live is None else {"live": live_identity(experiment.live)}
     return {
+        **live,
         "rbx": rbx.__version__,
         "grid": view.digest,
         "metric": view.metric,
@@ -184,7 +189,10 @@ def _manifest(
             "tiers": [tier.model_dump(mode="json") for tier in pool.tiers],
         },
         "capacity": None if capacity is None else vars(capacity),
-        "decision_loop_per_s": context.times.fastest_per_s(
+        # Of a live sweep nobody knows: its gateway takes the time that it takes.
+        "decision_loop_per_s": None
+        if experiment.engine == "live"
+        else context.times.fastest_per_s(
             context.prompts.input_tokens, largest_batch(experiment.scheduler.batching)
         ),
         "config": experiment.model_dump(mode="json"),

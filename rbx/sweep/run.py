@@ -47,7 +47,7 @@ def run_sweep(
     """
     store = SweepStore(folder)
     with store.locked():
-        _prepare(plan, store)
+        prepare(plan, store)
         cells = [cell for cell in plan.cells if not store.is_finished(cell.cell_id)]
         resumed = len(plan.cells) - len(cells)
         started(len(cells), resumed)
@@ -66,7 +66,7 @@ def run_sweep(
         return SweepResult(len(plan.cells), resumed, len(ran), len(cells) - len(ran))
 
 
-def _prepare(plan: Plan, store: SweepStore) -> None:
+def prepare(plan: Plan, store: SweepStore) -> None:
     """Write what the cells share; a directory of another experiment is refused."""
     manifest: dict[str, Any] = {**plan.manifest, **provenance()}
     if (store.folder / "manifest.json").exists():

@@ -8,6 +8,8 @@
     cells/CELL.json          counts and engine figures of the cell (``CellSummary``); written last
     labels.parquet           prompt_id, model, score, output_tokens, input_tokens: for reference lines
     predictions.parquet      prompt_id, model, quality, length_tokens: what the policies decided by
+    live/, served/, server/  of live cells: ``rbx.sweep.live.table``, ``.served`` and ``.live.server_pages``
+    journal/CELL.jsonl       of a live cell under way; its results, the moment they exist
     report/                  written by ``rbx report``
 
 A cell is finished when its JSON is there and names the digest of its Parquet. ``kill -9`` at any
@@ -29,6 +31,7 @@ from pydantic import ConfigDict, TypeAdapter
 
 from rbx.durable import clear_leftovers, held, write_json, write_table
 from rbx.errors import StoreError
+from rbx.sweep.live.summary import LiveSummary
 
 
 @dataclass(frozen=True)
@@ -47,7 +50,10 @@ class CellSpec:
 
 @dataclass(frozen=True)
 class CellSummary:
-    """Counts of one finished cell; ``busy_s`` holds engine-busy seconds per instance name."""
+    """Counts of one finished cell; ``busy_s`` holds engine-busy seconds per instance name.
+
+    ``live`` is of live cells alone; theirs know nothing of the engine's own figures.
+    """
 
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 
@@ -67,6 +73,7 @@ class CellSummary:
     alarms: int
     duration_s: float
     records_sha256: str
+    live: LiveSummary | None = None
 
 
 _SUMMARY = TypeAdapter(CellSummary)
@@ -120,25 +127,34 @@ class SweepStore:
             raise StoreError(f"{path}: expected a JSON object")
         return data
 
-    def write_cell(self, records: pa.Table, summary: dict[str, Any]) -> None:
-        """Records first, then the summary that makes the cell count as finished."""
+    def write_cell(self, records: pa.Table, summary: dict[str, Any]) -> CellSummary:
+        """Records first, then the summary that makes the cell count as finished; returns the latter."""
         path = self.records_path(summary["cell_id"])
         write_table(records, path)
         done = CellSummary(**summary, records_sha256=sha256_of(path))
-        write_json(asdict(done), self.summary_path(done.cell_id))
+        content = asdict(done)
+        if done.live is None:
+            del content["live"]
+        write_json(content, self.summary_path(done.cell_id))
+        return done
 
     def is_finished(self, cell_id: str) -> bool:
         """Whether the cell's summary is whole, adds up, and speaks of the records that are there."""
+        return self.finished(cell_id) is not None
+
+    def finished(self, cell_id: str) -> CellSummary | None:
+        """The summary of a finished cell; None where it is not finished."""
         try:
             summary = _SUMMARY.validate_json(self.summary_path(cell_id).read_bytes())
-            return (
+            whole = (
                 summary.cell_id == cell_id
                 and summary.scheduled == summary.sent + summary.not_sent
                 and summary.sent == summary.ok + summary.error + summary.timeout + summary.cancelled
                 and summary.records_sha256 == sha256_of(self.records_path(cell_id))
             )
         except (OSError, ValueError):
-            return False
+            return None
+        return summary if whole else None
 
     def records_path(self, cell_id: str) -> Path:
         """Where a cell's records lie."""

@@ -1,0 +1,104 @@
+"""The load of one live cell: sent by client processes, journalled as it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from rbx.config.live import LoadClient
+from rbx.errors import StoreError
+from rbx.load.client.health import ClientHealth
+from rbx.load.client.journal import read_journal
+from rbx.load.client.request import LoadRequest, LoadTarget
+from rbx.load.client.result import LoadResult
+from rbx.load.client.run import run_load
+from rbx.load.client.tally import Tally
+
+FOLDER = "journal"
+
+
+class Sender:
+    """Sends schedules to one target, one at a time; ``journal`` is the file of the one under way."""
+
+    def __init__(self, client: LoadClient, target: LoadTarget, journal: Path) -> None:
+        """Nothing is sent yet."""
+        self._client, self._target, self._journal = client, target, journal
+
+    async def send(
+        self, requests: Sequence[LoadRequest], drain_s: float, progress: Callable[[Tally], None] | None = None
+    ) -> tuple[ClientHealth, list[LoadResult]]:
+        """Send a schedule and wait for its end; cancelled, it lets nothing go on.
+
+        Raises ``LoadError`` and ``StoreError`` as ``run_load`` does.
+        """
+        self._make_folder()
+        stop = threading.Event()
+        sending = asyncio.ensure_future(
+            asyncio.to_thread(
+                run_load,
+                requests,
+                self._target,
+                self._client,
+                self._journal,
+                drain_s,
+                progress=progress,
+                stop=stop,
+            )
+        )
+        try:
+            health = await asyncio.shield(sending)
+        except BaseException:
+            stop.set()
+            await asyncio.gather(sending, return_exceptions=True)
+            raise
+        return health, await asyncio.to_thread(lambda: list(read_journal(self._journal)))
+
+    def forget(self) -> None:
+        """Remove the journal: what it held is kept elsewhere, or not wanted."""
+        self._journal.unlink(missing_ok=True)
+
+    def _make_folder(self) -> None:
+        try:
+            self._journal.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise StoreError(f"{self._journal.parent}: can't be written: {error.strerror}") from None
+
+
+def never_sent(requests: Sequence[LoadRequest]) -> list[LoadResult]:
+    """The results of a cell that could not be run."""
+    return [
+        LoadResult(
+            request=each.request,
+            status="not_sent",
+            fault=None,
+            detail=None,
+            http_status=None,
+            scheduled_s=each.scheduled_s,
+            sent_s=None,
+            first_byte_s=None,
+            first_token_s=None,
+            first_answer_s=None,
+            last_token_s=None,
+            done_s=None,
+            chunk_s=(),
+            chunk_tokens=(),
+            input_tokens=None,
+            output_tokens=None,
+            tokens_source="chunks",
+            usage_disagrees=False,
+            cached_tokens=None,
+            finish_reason=None,
+            text="",
+            reasoning="",
+            headers={},
+        )
+        for each in requests
+    ]
+
+
+def by_status(results: Sequence[LoadResult]) -> dict[str, int]:
+    """How many ended how."""
+    return dict(sorted(Counter(result.status for result in results).items()))

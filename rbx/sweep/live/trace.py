@@ -1,0 +1,74 @@
+"""What a gateway says of one decision in the headers of its answer."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+from urllib.parse import unquote
+
+ASK = ("x-rbx-trace", "1")
+# The gateway's words for how a request was placed, in those of the records: what BEAR does with hopeless
+# ones is the policy's own fallback, and an unpredicted one is one as well.
+_MODES = {"policy": "policy", "hopeless": "fallback", "fallback": "fallback", "shed": "shed"}
+
+
+class Trace(NamedTuple):
+    """Headers of one answer; None for what they don't tell. Times ``…_after_s`` count from arrival there."""
+
+    instance: str | None
+    mode: str | None
+    attempts: int | None
+    config_version: str | None
+    request_id: str | None
+    told: Mapping[str, float]
+
+    @property
+    def recorded_mode(self) -> str | None:
+        """The decision mode in the words of the records."""
+        return None if self.mode is None else _MODES.get(self.mode, "policy")
+
+    @property
+    def version_number(self) -> int | None:
+        """The number in a version's label."""
+        return _whole((self.config_version or "").partition("-")[0])
+
+    def whole(self, name: str) -> int | None:
+        """A count of the trace."""
+        value = self.told.get(name)
+        return None if value is None else round(value)
+
+
+def read_trace(headers: Mapping[str, str]) -> Trace:
+    """What is told; a header that does not read as it should counts as absent."""
+    return Trace(
+        instance=_text(headers.get("x-rbx-instance")),
+        mode=_text(headers.get("x-rbx-decision-mode")),
+        attempts=_whole(headers.get("x-rbx-attempts", "")),
+        config_version=_text(headers.get("x-rbx-config-version")),
+        request_id=_text(headers.get("x-rbx-request-id") or headers.get("x-request-id")),
+        told=_numbers(headers.get("x-rbx-trace", "")),
+    )
+
+
+def _text(value: str | None) -> str | None:
+    return unquote(value) if value else None
+
+
+def _whole(value: str) -> int | None:
+    return int(value) if value.isascii() and value.isdigit() and len(value) < 10 else None
+
+
+def _numbers(value: str) -> Mapping[str, float]:
+    try:
+        told: Any = json.loads(value)
+    except ValueError:
+        return {}
+    if not isinstance(told, dict):
+        return {}
+    return {name: float(number) for name, number in told.items() if _is_number(number)}
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
