@@ -53,6 +53,10 @@ def launch(
             "--endpoints-out", metavar="FILE", help="Write where each instance answers, once all do."
         ),
     ] = None,
+    url_out: Annotated[
+        Path | None,
+        typer.Option("--url-out", metavar="FILE", help="Write the gateway's address, once it serves."),
+    ] = None,
     gateway: Annotated[
         bool, typer.Option("--gateway/--no-gateway", help="The scheduler in front of the tiers.")
     ] = True,
@@ -80,9 +84,12 @@ def launch(
     from rbx.config.base import apply_overrides, parse
     from rbx.config.launch import Launch
     from rbx.config.pool import load_pool
+    from rbx.errors import UsageError
     from rbx.serve.launch.serving import Scheduler
 
     token = config_token(host, token_env)
+    if url_out is not None and not gateway:
+        raise UsageError("--url-out is for the gateway's address, and --no-gateway leaves it out")
     document = _document(path)
     _with_launcher(document, launcher, endpoints_path)
     if bundle_path is not None:
@@ -94,14 +101,14 @@ def launch(
     plan.check(pool)
     folder = logs or Path("results") / "launch" / pool.name
     if not gateway:
-        up = _held_launch(plan, pool, None, folder, endpoints_out)
+        up = _held_launch(plan, pool, None, folder, endpoints_out, None)
     else:
         chosen = _gateway_config(plan)
         bundle = loaded_bundle(plan.bundle, pool)
         with listening_socket(host, port) as sock:
             note_compilation()
             scheduler = Scheduler(pool, chosen, bundle, sock, drain_s, token)
-            up = _held_launch(plan, pool, scheduler, folder, endpoints_out)
+            up = _held_launch(plan, pool, scheduler, folder, endpoints_out, url_out)
     if not up:
         leave_stopped("stopped before everything was up; nothing is left running")
     typer.echo("everything has ended")
@@ -149,7 +156,12 @@ def _gateway_config(plan: Launch) -> Any:
 
 
 def _held_launch(
-    plan: Launch, pool: Pool, scheduler: Scheduler | None, logs: Path, endpoints_out: Path | None
+    plan: Launch,
+    pool: Pool,
+    scheduler: Scheduler | None,
+    logs: Path,
+    endpoints_out: Path | None,
+    url_out: Path | None,
 ) -> bool:
     """The launch, alone in its folder of logs; one that starts no processes needs none."""
     from contextlib import nullcontext
@@ -159,14 +171,20 @@ def _held_launch(
 
     busy = "another launch keeps its logs and state here; end it, or give another folder with --logs"
     with nullcontext() if plan.launcher.kind == "attach" else held(logs, busy):
-        return run_in_loop(_launch(plan, pool, scheduler, logs, endpoints_out))
+        return run_in_loop(_launch(plan, pool, scheduler, logs, endpoints_out, url_out))
 
 
 async def _launch(
-    plan: Launch, pool: Pool, scheduler: Scheduler | None, logs: Path, endpoints_out: Path | None
+    plan: Launch,
+    pool: Pool,
+    scheduler: Scheduler | None,
+    logs: Path,
+    endpoints_out: Path | None,
+    url_out: Path | None,
 ) -> bool:
     from rbx.cli.gateway_options import gateway_lines
     from rbx.cli.launch_board import Board
+    from rbx.durable import write_text
     from rbx.serve.launch.session import Session
     from rbx.serve.launch.tiers import bring_up
 
@@ -179,6 +197,8 @@ async def _launch(
         if scheduler is not None and session.served is not None:
             for line in gateway_lines(scheduler, session.served):
                 board.told(line)
+            if url_out is not None:
+                write_text(f"{session.served.url}\n", url_out)
         else:
             board.told("all instances are ready; Ctrl-C ends them")
 

@@ -148,7 +148,8 @@ class MockInstance:
         return Response()
 
     async def _version(self, request: Request) -> Response:
-        return JSONResponse({"version": VERSION})
+        # Beside vLLM's own key: whoever measures here is to know that it is a simulation.
+        return JSONResponse({"version": VERSION, "rbx_mock": {"time_scale": self._time_scale}})
 
     async def _metrics(self, request: Request) -> Response:
         fault = self._condition.telemetry

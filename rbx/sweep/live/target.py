@@ -7,10 +7,8 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from rbx.config.endpoints import InstanceEndpoint
-from rbx.config.policy import Single
+from rbx.config.policy import SinglePolicy
 from rbx.sweep.live.identity import Identity
-
-EXTERNAL = "external"  # label of the policy of whatever decides behind an endpoint
 
 
 @dataclass(frozen=True)
@@ -31,7 +29,7 @@ class LiveTarget(Protocol):
 
     The order in a cell: ``ready``, ``identity``, ``install``, ``drained``, ``reset_prefix_caches`` or a salt,
     ``pages``, the load, ``drained``, ``pages``. Where something stands is only known after ``ready``, which
-    brings up a launch that has not begun or has ended.
+    brings up a launch that has not begun or has ended; who answers after ``identity``.
     """
 
     @property
@@ -50,6 +48,11 @@ class LiveTarget(Protocol):
         ...
 
     @property
+    def traced(self) -> bool:
+        """Whether a gateway of ours answers: it understands ``x-rbx-trace: 1`` and budgets."""
+        ...
+
+    @property
     def endpoints(self) -> Mapping[str, InstanceEndpoint]:
         """The servers by instance name; empty where they are not known."""
         ...
@@ -61,12 +64,7 @@ class LiveTarget(Protocol):
 
     @property
     def time_scale(self) -> float | None:
-        """Simulated seconds that pass in a real one; None for real servers, and where nobody tells."""
-        ...
-
-    @property
-    def traced(self) -> bool:
-        """Whether ``x-rbx-trace: 1`` is understood: a gateway of ours answers."""
+        """Simulated seconds that pass in a real one; None without mock servers."""
         ...
 
     async def ready(self) -> None:
@@ -77,8 +75,11 @@ class LiveTarget(Protocol):
         """Who answers; raises ``TargetFault`` (``wrong_model``) where it is not the experiment's pool."""
         ...
 
-    async def install(self, policy: Single) -> Installed:
-        """Put a policy in force, with nothing learned, and return under which version it decides."""
+    async def install(self, policy: SinglePolicy) -> Installed:
+        """Put a policy in force, with nothing learned, and return under which version it decides.
+
+        An ``external`` one leaves what stands there.
+        """
         ...
 
     async def drained(self, within_s: float) -> bool:
@@ -90,7 +91,7 @@ class LiveTarget(Protocol):
         ...
 
     async def pages(self) -> dict[str, str]:
-        """``/metrics`` of every known server and of the gateway (``gateway``); those that answer."""
+        """``/metrics`` by instance, and of the gateway (``gateway``); of those that answer."""
         ...
 
     def describe(self) -> dict[str, Any]:

@@ -1,0 +1,51 @@
+"""A single policy in the words of a file, for whoever hands it on: the gateway's configuration has specs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rbx.config.policy import (
+    BearPolicy,
+    ExternalPolicy,
+    RouteBalancePolicy,
+    RoutedPolicy,
+    ScorePolicy,
+    SinglePolicy,
+)
+
+_OF_RULE = {"soft": ("fallback", "safety_s"), "hard": ("delta_per_s",)}  # fields of the other rule
+_REPLAYED = ("true_lengths", "in_flight", "step_time_scale")
+
+
+def policy_spec(policy: SinglePolicy) -> dict[str, Any]:
+    """The ``PolicySpec`` that stands for this policy alone, as JSON."""
+    data = policy.model_dump(mode="json")
+    if isinstance(policy, ExternalPolicy):
+        return {"kind": "external", "name": policy.name}
+    if isinstance(policy, RouteBalancePolicy):
+        return _listed(data, "weights", "quality", "latency")
+    if isinstance(policy, ScorePolicy):
+        return _listed(data, "tradeoff", "cost_weight", "latency_weight", "decode_step", "batched")
+    if isinstance(policy, RoutedPolicy):
+        return _routed(data)
+    return _bear(policy, data)
+
+
+def _listed(data: dict[str, Any], *names: str) -> dict[str, Any]:
+    return {**data, **{name: [data[name]] for name in names}}
+
+
+def _routed(data: dict[str, Any]) -> dict[str, Any]:
+    router = data["router"]
+    own = {"always": ("model",), "mix": ("shares",)}.get(router, ())
+    shared = {"kind": router, "dispatch": [data["dispatch"]], "batched": [data["batched"]]}
+    return {**shared, **{name: data[name] for name in own}}
+
+
+def _bear(policy: BearPolicy, data: dict[str, Any]) -> dict[str, Any]:
+    if policy.ttft is None:
+        return {"kind": "latency-agnostic", "cost_weight_per_usd": policy.cost_weight_per_usd}
+    left_out = {*_OF_RULE[policy.rule], *(() if policy.ttft == "bea" else _REPLAYED)}
+    lists = ("ttft", "delta_per_s", "fallback", "safety_s", "throughput_scale", *_REPLAYED, "shuffled")
+    listed = _listed(data, *lists)
+    return {name: value for name, value in listed.items() if name not in left_out}

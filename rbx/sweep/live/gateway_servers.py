@@ -1,0 +1,193 @@
+"""A gateway of ours as target, with the servers behind it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any
+
+from rbx.config.endpoints import InstanceEndpoint
+from rbx.config.experiment import Experiment
+from rbx.config.policy import ExternalPolicy, SinglePolicy
+from rbx.config.pool import Pool
+from rbx.errors import ConfigError
+from rbx.serve.watch.fetch import Unanswered
+from rbx.sweep.live.asking import Asker
+from rbx.sweep.live.config_swap import ConfigSwap, InForce, cell_config
+from rbx.sweep.live.fault import TargetFault
+from rbx.sweep.live.identity import Identity, listed_models
+from rbx.sweep.live.readiness import await_gateway
+from rbx.sweep.live.server_pages import GATEWAY, gauge
+from rbx.sweep.live.servers import Servers
+from rbx.sweep.live.target import Installed
+
+_IN_FLIGHT = "rbx_requests_in_flight"
+_PAUSE_S = 0.25
+
+
+class GatewayServers:
+    """See ``LiveTarget``. ``bundle`` is the digest of the experiment's heads."""
+
+    kind = "gateway"
+    traced = True
+    key: str | None = None
+    model = "auto"
+
+    def __init__(
+        self,
+        url: str,
+        token: str | None,
+        endpoints: Mapping[str, InstanceEndpoint],
+        asker: Asker,
+        experiment: Experiment,
+        pool: Pool,
+        bundle: str | None,
+        ready_s: float,
+    ) -> None:
+        """``url`` is without ``/v1``; ``endpoints`` are empty where the servers are not known."""
+        self._asker, self._experiment, self._pool = asker, experiment, pool
+        self._bundle, self._ready_s = bundle, ready_s
+        self._stand_at(url, token, endpoints)
+
+    def _stand_at(self, url: str, token: str | None, endpoints: Mapping[str, InstanceEndpoint]) -> None:
+        """Begin with this gateway: nothing has been seen of it, nor put in force there."""
+        self._base = url
+        self._swap = ConfigSwap(self._asker, url, token)
+        self._servers = Servers(self._asker, self._pool, endpoints)
+        self._found: InForce | None = None  # what stood there before the first cell
+        self._ours: InForce | None = None  # what we have put in force last
+        self._identity: Identity | None = None
+
+    @property
+    def url(self) -> str:
+        """See ``LiveTarget``."""
+        return f"{self._base}/v1"
+
+    @property
+    def endpoints(self) -> Mapping[str, InstanceEndpoint]:
+        """See ``LiveTarget``."""
+        return self._servers.endpoints
+
+    @property
+    def simulated(self) -> bool:
+        """See ``LiveTarget``."""
+        return self.time_scale is not None
+
+    @property
+    def time_scale(self) -> float | None:
+        """See ``LiveTarget``."""
+        return None if self._identity is None else self._identity.time_scale
+
+    async def ready(self) -> None:
+        """See ``LiveTarget``."""
+        await await_gateway(self._asker, self._base, self._pool, self._ready_s)
+
+    async def identity(self) -> Identity:
+        """See ``LiveTarget``."""
+        shown = await self._swap.shown()
+        pool, bundle = _digest(shown, "pool"), _digest(shown, "bundle")
+        self._check(pool, bundle)
+        try:
+            listed = listed_models(await self._asker.get(f"{self.url}/models"))
+        except Unanswered as fault:
+            raise TargetFault("not_ready", f"{self.url}/models: no answer ({fault})") from None
+        lacking = [model for model in self._pool.models if model not in listed.names]
+        if lacking:
+            raise TargetFault("wrong_model", f"{self.url} serves {listed.shown}, not {', '.join(lacking)}")
+        servers = await self._servers.identities()
+        release = shown.about["rbx"]
+        version = release if isinstance(release, str) else None
+        self._identity = Identity(self.kind, self.url, listed.names, version, pool, bundle, servers)
+        return self._identity
+
+    def _check(self, pool: str | None, bundle: str | None) -> None:
+        """The gateway's prices, limits and heads must be those that its answers will be judged by."""
+        if pool != self._pool.digest:
+            raise TargetFault(
+                "wrong_model",
+                f"{self._base} serves another pool ({_short(pool)}) than the experiment's {self._pool.name} "
+                f"({_short(self._pool.digest)}); start it with --pool {self._experiment.pool}",
+            )
+        if self._bundle is not None and bundle not in (None, self._bundle):
+            raise TargetFault(
+                "wrong_model",
+                f"{self._base} decides by other heads ({_short(bundle)}) than the experiment's "
+                f"({_short(self._bundle)}); start it with --bundle {self._experiment.bundle}",
+            )
+
+    async def install(self, policy: SinglePolicy) -> Installed:
+        """See ``LiveTarget``."""
+        standing = await self._swap.shown()
+        self._found = self._found or standing
+        if self._ours is not None and standing.label != self._ours.label:
+            seen, self._ours = self._ours.label, standing  # the next cell begins with what stands now
+            raise TargetFault(
+                "config_changed",
+                f"{self._base}: version {standing.label} is in force, not {seen} that the cell before ran "
+                "under; nobody else may change the configuration during a sweep",
+            )
+        if isinstance(policy, ExternalPolicy):
+            return Installed(standing.policy, standing.number, standing.label)
+        try:
+            self._ours = await self._swap.put(
+                cell_config(standing.config, self._experiment, policy), standing.label
+            )
+        except TargetFault as fault:
+            raise TargetFault(fault.kind, f"policy {policy.label}: {fault}") from None
+        return Installed(self._ours.policy, self._ours.number, self._ours.label)
+
+    async def restore(self) -> None:
+        """Put back what stood there before the first cell, unless somebody has changed it since."""
+        if self._found is None or self._ours is None or self._ours.label == self._found.label:
+            return
+        with suppress(TargetFault):
+            await self._swap.put(self._found.config, self._ours.label)
+
+    async def drained(self, within_s: float) -> bool:
+        """See ``LiveTarget``."""
+        loop = asyncio.get_running_loop()
+        until_s = loop.time() + within_s
+        while await self._in_flight():
+            if loop.time() >= until_s:
+                return False
+            await asyncio.sleep(_PAUSE_S)
+        return await self._servers.drained(max(0.0, until_s - loop.time()))
+
+    async def _in_flight(self) -> bool:
+        """Whether the gateway has requests, or does not tell."""
+        return gauge(await self._own_page(), _IN_FLIGHT) != 0.0
+
+    async def _own_page(self) -> str:
+        try:
+            answer = await self._asker.get(f"{self._base}/metrics")
+        except Unanswered:
+            return ""
+        return answer.text if answer.ok else ""
+
+    async def reset_prefix_caches(self) -> tuple[str, ...]:
+        """See ``LiveTarget``; raises ``ConfigError`` where no server is known."""
+        if not self.endpoints:
+            raise ConfigError(
+                "live.prefix_cache: reset needs to know the servers: give live.target.endpoints, or take salt"
+            )
+        return await self._servers.reset()
+
+    async def pages(self) -> dict[str, str]:
+        """See ``LiveTarget``."""
+        own = await self._own_page()
+        return {**({GATEWAY: own} if own else {}), **await self._servers.pages()}
+
+    def describe(self) -> dict[str, Any]:
+        """See ``LiveTarget``."""
+        return {"kind": self.kind, "url": self._base, "instances": len(self.endpoints)}
+
+
+def _digest(shown: InForce, name: str) -> str | None:
+    told = shown.about[name]
+    found = told.get("digest") if isinstance(told, dict) else None
+    return found if isinstance(found, str) else None
+
+
+def _short(digest: str | None) -> str:
+    return "none told" if digest is None else f"{digest[:12]}…"
