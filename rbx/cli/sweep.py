@@ -24,19 +24,32 @@ def sweep(
         list[str] | None,
         typer.Option("--set", help="Override a key: --set workload.seeds=[0,1] (repeatable)."),
     ] = None,
-    jobs: Annotated[int, typer.Option(min=1, help="Worker processes.")] = os.cpu_count() or 1,
+    jobs: Annotated[
+        int | None, typer.Option(min=1, help="Worker processes [default: one a core]; none for live sweeps.")
+    ] = None,
+    redact_text: Annotated[
+        bool, typer.Option("--redact-text", help="Live: keep hashes of the served answers, no text.")
+    ] = False,
+    retry_invalid: Annotated[
+        bool, typer.Option("--retry-invalid", help="Live: run cells again that are marked invalid.")
+    ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="List the cells and stop.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the outcome as JSON.")] = False,
 ) -> None:
     """Run λ × policies × seeds; the same command again resumes what is not finished.
 
     Ctrl-C once lets running cells finish, twice aborts; nothing finished is lost either way.
+    Exit code 3: some live cells are invalid and count for nothing.
     """
+    from rich.console import Console
+
     from rbx.compiled import is_cold
     from rbx.config.experiment import load_experiment
     from rbx.sweep.plan import make_plan
 
-    loaded = load_experiment(file, overrides or [])
+    loaded = load_experiment(file, [*(overrides or []), *(["live.keep_text=false"] if redact_text else [])])
+    is_live = loaded.value.engine == "live"
+    _check_options(is_live=is_live, jobs=jobs, retry_invalid=retry_invalid)
     if is_cold():
         typer.echo("compiling kernels: half a minute, once after each change of the sources", err=True)
     plan = make_plan(loaded)
@@ -44,7 +57,22 @@ def sweep(
         _list_cells(plan, as_json=as_json)
         return
     folder = out or Path("results") / loaded.value.name
-    _run(plan, folder, jobs, as_json=as_json)
+    if is_live:
+        from rbx.cli.sweep_live import run_live
+
+        _announce(Console(stderr=True), plan)
+        run_live(plan, folder, retry_invalid=retry_invalid, as_json=as_json)
+        return
+    _run(plan, folder, jobs or os.cpu_count() or 1, as_json=as_json)
+
+
+def _check_options(*, is_live: bool, jobs: int | None, retry_invalid: bool) -> None:
+    from rbx.errors import UsageError
+
+    if is_live and jobs is not None:
+        raise UsageError("--jobs is for simulated sweeps: live cells run one after the other")
+    if not is_live and retry_invalid:
+        raise UsageError("--retry-invalid is for live sweeps")
 
 
 def _list_cells(plan: Plan, *, as_json: bool) -> None:
@@ -79,6 +107,7 @@ def _title(manifest: dict[str, Any]) -> str:
         word
         for word, is_so in (
             ("SIMULATED ENGINE", manifest["simulated"]),
+            ("LIVE SERVERS", manifest["engine"] == "live"),
             ("SYNTHETIC GRID", manifest["synthetic_grid"]),
         )
         if is_so
