@@ -59,10 +59,14 @@ class OpenAiTarget(StrictModel):
 
 
 class LaunchTarget(StrictModel):
-    """A launch file that the sweep brings up itself, and ends with itself."""
+    """A launch file that the sweep brings up itself, and ends with itself.
+
+    ``set`` overrides keys of the file, such as ``launcher.time_scale=4``, as ``rbx launch --set`` does.
+    """
 
     kind: Literal["launch"] = "launch"
     file: Path
+    set: tuple[Text, ...] = ()
 
 
 Target = Annotated[

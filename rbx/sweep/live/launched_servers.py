@@ -36,6 +36,7 @@ class LaunchedServers(GatewayServers):
     def __init__(
         self,
         file: Path,
+        overrides: tuple[str, ...],
         asker: Asker,
         experiment: Experiment,
         pool: Pool,
@@ -44,7 +45,7 @@ class LaunchedServers(GatewayServers):
         logs: Path,
     ) -> None:
         """Raises ``ConfigError`` for a launch file that is none, or of another pool."""
-        launch = load(Launch, file).value
+        launch = load(Launch, file, list(overrides)).value
         launched = load_pool(launch.pool).value
         launch.check(launched)
         if launched.digest != pool.digest:
@@ -54,6 +55,7 @@ class LaunchedServers(GatewayServers):
             )
         super().__init__("", None, {}, asker, experiment, pool, bundle, ready_s)
         self._file, self._launch, self._logs = file, launch, logs
+        self._overrides = overrides
         self._child: Child | None = None
 
     async def ready(self) -> None:
@@ -72,7 +74,12 @@ class LaunchedServers(GatewayServers):
 
     def describe(self) -> dict[str, Any]:
         """See ``LiveTarget``."""
-        return {"kind": self.kind, "file": str(self._file), "launcher": self._launch.launcher.kind}
+        return {
+            "kind": self.kind,
+            "file": str(self._file),
+            "set": list(self._overrides),
+            "launcher": self._launch.launcher.kind,
+        }
 
     async def _bring_up(self) -> None:
         self._logs.mkdir(parents=True, exist_ok=True)
@@ -81,6 +88,8 @@ class LaunchedServers(GatewayServers):
             old.unlink(missing_ok=True)
         command = [sys.executable, "-m", "rbx", "launch", str(self._file), "--port", "0", "--drain", "0"]
         command += ["--logs", str(self._logs), "--url-out", str(address), "--endpoints-out", str(endpoints)]
+        for override in self._overrides:
+            command += ["--set", override]
         if self._bundle is not None:
             command += ["--bundle", str(self._experiment.bundle)]
         grace_s = _GRACE_S

@@ -55,7 +55,7 @@ async def opened(
                 finally:
                     await gateway.restore()
         elif isinstance(target, LaunchTarget):
-            launch = LaunchedServers(target.file, asker, experiment, pool, digest, ready_s, logs)
+            launch = LaunchedServers(target.file, target.set, asker, experiment, pool, digest, ready_s, logs)
             with pool_lock([str(target.file.resolve())]):
                 try:
                     yield launch
