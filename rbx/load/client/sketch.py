@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
+from typing import Any
 
 _GROWTH = 1.02
 _LOG_GROWTH = math.log(_GROWTH)
@@ -30,12 +31,16 @@ class Sketch:
         if value > self.largest:
             self.largest = value
 
-    def merge(self, buckets: Mapping[int, int] | Iterable[tuple[int, int]], largest: float) -> None:
-        """Count all that another one has."""
-        for bucket, count in dict(buckets).items():
+    def as_json(self) -> dict[str, Any]:
+        """All of it, for ``merge`` in another process."""
+        return {"buckets": list(self.buckets.items()), "largest": self.largest}
+
+    def merge(self, told: Mapping[str, Any]) -> None:
+        """Count all that another one has told."""
+        for bucket, count in told["buckets"]:
             self.buckets[bucket] = self.buckets.get(bucket, 0) + count
             self.count += count
-        self.largest = max(self.largest, largest)
+        self.largest = max(self.largest, told["largest"])
 
     def quantile(self, share: float) -> float | None:
         """The value below which ``share`` of all lie (nearest rank); None where there are none."""
