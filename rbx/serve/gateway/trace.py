@@ -40,6 +40,7 @@ def trace(request: Admitted, begun: Begun) -> str:
         "predicted_ttft_s": placement.ttft_s,
         "on_time_candidates": None if on_time < 0 else on_time,
         "max_tokens": placement.max_tokens,
+        "max_tokens_without_budget": begun.account.free_cap_tokens,
         "telemetry_age_s": float(decision.telemetry_age_s[placement.instance]),
     }
     return orjson.dumps({name: _known(value) for name, value in told.items()}).decode()

@@ -33,6 +33,18 @@ class Answer(NamedTuple):
         """Whether it is a whole answer."""
         return self.result.status == "ok"
 
+    @property
+    def exhausted(self) -> bool:
+        """Whether its budget, if it had one, ended it: the cap, or the cut of a stream that would cost more.
+
+        The head of a stream can't say so yet.
+        """
+        cap, free_cap = self.trace.whole("max_tokens"), self.trace.whole("max_tokens_without_budget")
+        if not self.ok or self.result.finish_reason != "length" or cap is None or free_cap is None:
+            return False
+        tokens = self.result.output_tokens
+        return cap < free_cap or (tokens is not None and tokens < cap)
+
 
 @dataclass(frozen=True)
 class Reading:
@@ -109,7 +121,7 @@ class Reading:
             "quality_status": quality_status,
             "cost_usd": self._cost_usd(answer, input_tokens),
             "budget_usd": _finite(float(self.arriving.budget_usd[n])),
-            "exhausted": result.headers.get("x-rbx-budget-exhausted") == "true",
+            "exhausted": math.isfinite(self.arriving.budget_usd[n]) and answer.exhausted,
             "slo_met": self._slo_met(answer),
             "batch_wait_s": _not_negative(told.get("batch_wait_s")),
             "encode_s": _not_negative(told.get("encode_s")),

@@ -147,7 +147,7 @@ def lengths_by_tier(answers: Sequence[Answer], asked: Sequence[int | None]) -> d
         delivered = answer.result.output_tokens
         if expected is None or delivered is None or answer.instance is None:
             continue
-        if answer.result.headers.get("x-rbx-budget-exhausted") != "true":
+        if not answer.exhausted:
             found.setdefault(answer.instance.tier.name, []).append((expected, delivered))
     return {
         tier: Lengths(

@@ -14,7 +14,7 @@ from tests.serve.gateway.serving import config, serving
 NAMES = {
     "batch_id", "batch_size", "batch_wait_s", "encode_s", "score_s", "decided_after_s", "dispatched_after_s",
     "predicted_quality", "predicted_length_tokens", "predicted_latency_s", "predicted_ttft_s",
-    "on_time_candidates", "max_tokens", "telemetry_age_s",
+    "on_time_candidates", "max_tokens", "max_tokens_without_budget", "telemetry_age_s",
 }  # fmt: skip
 ASK = {"x-rbx-trace": "1"}
 FUSED = config(policy={"kind": "routebalance", "weights": [[0.4, 0.3, 0.3]]})
