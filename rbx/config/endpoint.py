@@ -84,16 +84,16 @@ class Endpoint(StrictModel):
         return environment_key(self.url, self.api_key_env)
 
 
-def environment_key(url: str, variable: str | None) -> str | None:
+def environment_key(url: str, variable: str | None, named_by: str = "api_key_env") -> str | None:
     """The key for ``url`` that ``variable`` of the environment holds; None without one.
 
-    Raises ``ConfigError`` where it is not set, or no header can carry it.
+    ``named_by`` is the field that names it. Raises ``ConfigError`` where it is not set, or no header can carry it.
     """
     if variable is None:
         return None
     key = os.environ.get(variable, "").strip()
     if not key:
-        raise ConfigError(f"{url}: {variable} is not set in the environment, and api_key_env names it")
+        raise ConfigError(f"{url}: {variable} is not set in the environment, and {named_by} names it")
     if not (key.isascii() and key.isprintable()):
         raise ConfigError(f"{url}: {variable} holds characters that no header can carry")
     return key

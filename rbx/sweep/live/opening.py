@@ -47,7 +47,7 @@ async def opened(
         if isinstance(target, GatewayTarget):
             endpoints = _endpoints(target, pool)
             url = target.url.rstrip("/")
-            token = environment_key(url, target.token_env)
+            token = environment_key(url, target.token_env, "token_env")
             gateway = GatewayServers(url, token, endpoints, asker, experiment, pool, digest, ready_s)
             with pool_lock([url, *(endpoint.url for endpoint in endpoints.values())]):
                 try:
