@@ -87,7 +87,8 @@ class Endpoint(StrictModel):
 def environment_key(url: str, variable: str | None, named_by: str = "api_key_env") -> str | None:
     """The key for ``url`` that ``variable`` of the environment holds; None without one.
 
-    ``named_by`` is the field that names it. Raises ``ConfigError`` where it is not set, or no header can carry it.
+    ``named_by`` is the field that names it. Raises ``ConfigError`` where it is not set, or no header can
+    carry it.
     """
     if variable is None:
         return None
