@@ -99,6 +99,7 @@ class Worker:
     async def run(self) -> None:
         """From ready to done."""
         loop = asyncio.get_running_loop()
+        loop.set_exception_handler(_give_up)
         _, orders = await loop.connect_read_pipe(Orders, sys.stdin)
         out, written = await loop.connect_write_pipe(Written, sys.stdout)
         try:
@@ -195,6 +196,13 @@ def _read(file: BinaryIO, origin: Origin, key: str | None) -> Wire:
     number, scheduled_s, path, headers, size = orjson.loads(file.readline())
     pairs = tuple((name, value) for name, value in headers)
     return wire(LoadRequest(number, scheduled_s, path, file.read(size), pairs), origin, key)
+
+
+def _give_up(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """A callback of ours failed: a run that goes on would lose requests."""
+    loop.default_exception_handler(context)
+    sys.stderr.flush()
+    os._exit(1)
 
 
 def _reason(error: Exception) -> dict[str, str]:
