@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from rbx.config.pool import Pool
 from rbx.heads.step_time.report import ModelFit, StepTimeReport, TraceFile
 from rbx.heads.step_time.study import MIN_STEPS, FitOptions, study_steps
-from rbx.sweep.compare.live_cell import LiveCell
+from rbx.sweep.compare.cell_run import CellRun
 from rbx.sweep.compare.observed_steps import ObservedSteps, as_steps, observe_steps
 from rbx.sweep.compare.time_blocks import TimeBlocks
 
@@ -41,7 +41,7 @@ class TierFit:
         return None if self.report is None else self.report.model(self.report.recommended)
 
 
-def fit_tiers(cells: Sequence[LiveCell], pool: Pool, blocks: TimeBlocks, seed: int) -> tuple[TierFit, ...]:
+def fit_tiers(cells: Sequence[CellRun], pool: Pool, blocks: TimeBlocks, seed: int) -> tuple[TierFit, ...]:
     """Fit every tier of the pool that served anything, in the order of the file."""
     found = []
     for position, tier in enumerate(pool.tiers):

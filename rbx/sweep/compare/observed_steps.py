@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from rbx.config.pool import Tier
 from rbx.heads.step_time.design import DECODE_ONLY, MIXED, Steps
+from rbx.sweep.compare.cell_run import CellRun
 from rbx.sweep.compare.chain import Chain, Stamps, chain_of
-from rbx.sweep.compare.live_cell import LiveCell
 from rbx.sweep.compare.make_up import MakeUp, make_up
 
 Floats = NDArray[np.float64]
@@ -39,7 +39,7 @@ class ObservedSteps:
     aligned: int
 
 
-def observe_steps(cell: LiveCell, instance: int, tier: Tier) -> ObservedSteps:
+def observe_steps(cell: CellRun, instance: int, tier: Tier) -> ObservedSteps:
     """Reconstruct what one instance of the pool did in a cell."""
     rows = np.flatnonzero(cell.placed & (cell.instance == instance) & np.isfinite(cell.first_token_s))
     rows = rows[np.isfinite(cell.done_s[rows]) & (cell.output_tokens[rows] >= 1)]
@@ -53,7 +53,7 @@ def observe_steps(cell: LiveCell, instance: int, tier: Tier) -> ObservedSteps:
     return ObservedSteps(windows, end_s, len(chain.end_s), len(rows), int(chain.aligned.sum()))
 
 
-def _stamps(cell: LiveCell, row: int) -> Stamps:
+def _stamps(cell: CellRun, row: int) -> Stamps:
     tokens_s = cell.tokens_s(row)
     if tokens_s is None:
         return Stamps(

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from rbx.config.pool import Tier
 from rbx.engine.simulator import EngineSim
-from rbx.sweep.compare.live_cell import LiveCell
+from rbx.sweep.compare.cell_run import CellRun
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -27,7 +27,7 @@ class Replayed:
     misfit: Bools
 
 
-def replay(cell: LiveCell, tiers: tuple[Tier, ...], network_s: float, outside_s: Floats) -> Replayed:
+def replay(cell: CellRun, tiers: tuple[Tier, ...], network_s: float, outside_s: Floats) -> Replayed:
     """Run the cell's placed requests on ``tiers``, one for each instance.
 
     Each arrives ``network_s`` after it was dispatched; its tokens are at the client ``network_s`` +
@@ -55,7 +55,7 @@ def replay(cell: LiveCell, tiers: tuple[Tier, ...], network_s: float, outside_s:
     return Replayed(first_token_s, done_s, misfit)
 
 
-def time_outside_s(cell: LiveCell, replayed: Replayed, fitted_on: Bools, n_instances: int) -> list[Floats]:
+def time_outside_s(cell: CellRun, replayed: Replayed, fitted_on: Bools, n_instances: int) -> list[Floats]:
     """What first tokens came later than replayed, by instance, of ok requests in ``fitted_on`` (N,)."""
     late_s = cell.first_token_s - replayed.first_token_s
     known = cell.ok & fitted_on & np.isfinite(late_s)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rbx.errors import UsageError
-from rbx.sweep.compare.live_cell import LiveCell
+from rbx.sweep.compare.cell_run import CellRun
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -42,7 +42,7 @@ class TimeBlocks:
         return np.asarray(self.held_out[self.of(cell, at_s)])
 
 
-def divide(cells: Sequence[LiveCell], seed: int, block_s: float | None) -> TimeBlocks:
+def divide(cells: Sequence[CellRun], seed: int, block_s: float | None) -> TimeBlocks:
     """Blocks of ten seconds, or shorter ones where a sweep would have fewer than ``FEWEST_BLOCKS``.
 
     Half of all blocks are drawn, so that both halves have cells of every kind. Raises ``UsageError`` for a

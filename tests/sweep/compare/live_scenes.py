@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 
 from rbx.config.pool import Tier
 from rbx.engine.simulator import EngineSim
-from rbx.sweep.compare.live_cell import LiveCell, to_live_cell
+from rbx.sweep.compare.cell_run import CellRun, to_cell_run
 from rbx.sweep.context import SweepContext
+from rbx.sweep.live.table import LIVE, live_table
 from rbx.sweep.plan import expand_policies
 from rbx.sweep.scoring import simulated_records
 from rbx.sweep.simulate import Outcome, SimulatedCell
@@ -21,13 +22,6 @@ from rbx.sweep.workload import Arriving, draw_workload
 from tests.sweep.scenes import small_context
 
 Floats = NDArray[np.float64]
-STAMPS = pa.schema(
-    [
-        ("request", pa.int32()),
-        ("chunk_s", pa.list_(pa.float32())),
-        ("chunk_tokens", pa.list_(pa.int32())),
-    ]
-)
 
 
 @dataclass(frozen=True)
@@ -39,12 +33,11 @@ class Scene:
     arriving: Arriving
     outcome: Outcome
     records: pa.Table
-    stamps: pa.Table
+    live: pa.Table
 
     @property
-    def cell(self) -> LiveCell:
-        none = pa.table({"request": pa.array([], pa.int32()), "finish_reason": pa.array([], pa.string())})
-        return to_live_cell(self.spec, self.records, self.stamps, none, self.context.pool)
+    def cell(self) -> CellRun:
+        return to_cell_run(self.spec, self.records, self.live, self.context.pool)
 
 
 def play(
@@ -78,17 +71,30 @@ def play(
     network_s = context.experiment.scheduler.network_s
     stamps = token_stamps(tiers, records, context, outcome, network_s)
     rng = np.random.default_rng([seed, number])
-    rows = [
+    late = [_jittered(tokens, jitter_s, rng) for tokens in stamps]
+    return Scene(spec, context, arriving, outcome, records, live_table(_live_rows(late, outcome)))
+
+
+def _jittered(tokens_s: Floats, jitter_s: float, rng: np.random.Generator) -> Floats:
+    late = tokens_s + rng.exponential(jitter_s, len(tokens_s)) if jitter_s else tokens_s
+    return np.maximum.accumulate(late)
+
+
+def _live_rows(stamps: list[Floats], outcome: Outcome) -> list[dict[str, Any]]:
+    empty: dict[str, Any] = dict.fromkeys(LIVE.names)
+    cut = outcome.wanted_tokens >= outcome.max_tokens
+    return [
         {
+            **empty,
             "request": request,
-            "chunk_s": np.maximum.accumulate(tokens + rng.exponential(jitter_s, len(tokens)))
-            if jitter_s
-            else tokens,
-            "chunk_tokens": [1] * len(tokens),
+            "last_token_s": tokens_s[-1],
+            "closed_s": tokens_s[-1],
+            "chunk_s": tokens_s,
+            "chunk_tokens": [1] * len(tokens_s),
+            "finish_reason": "length" if cut[request] else "stop",
         }
-        for request, tokens in enumerate(stamps)
+        for request, tokens_s in enumerate(stamps)
     ]
-    return Scene(spec, context, arriving, outcome, records, pa.Table.from_pylist(rows, STAMPS))
 
 
 def token_stamps(

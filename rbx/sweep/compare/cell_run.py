@@ -7,10 +7,13 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from rbx.config.pool import Pool
-from rbx.sweep.store import CellSpec
+from rbx.errors import StoreError
+from rbx.sweep.live.table import read_live
+from rbx.sweep.store import CellSpec, SweepStore
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -18,12 +21,12 @@ Bools = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
-class LiveCell:
+class CellRun:
     """N requests of one cell in workload order; times in seconds from the cell's start, NaN: never.
 
-    ``instance`` indexes the pool's, −1 where nobody told who served. ``by_length`` says that the cap ended
-    the answer. ``chunk_s`` and ``chunk_tokens`` are those of all requests in one row, ``first_chunk``
-    (N + 1,) where each one's begin.
+    ``instance`` indexes the pool's, −1 where nobody told who served. ``closed_s`` is when the last of an
+    answer came, tokens or not; ``by_length`` says that its cap ended it. ``chunk_s`` and ``chunk_tokens``
+    are those of all requests in one row, ``first_chunk`` (N + 1,) where each one's begin.
     """
 
     spec: CellSpec
@@ -36,6 +39,7 @@ class LiveCell:
     dispatched_s: Floats
     first_token_s: Floats
     done_s: Floats
+    closed_s: Floats
     input_tokens: Ints
     output_tokens: Ints
     by_length: Bools
@@ -62,64 +66,62 @@ class LiveCell:
         stamps = np.repeat(self.chunk_s[chunks], self.chunk_tokens[chunks])
         lacking = int(self.output_tokens[row]) - len(stamps)
         if lacking == 1 and len(stamps) and self.ok[row]:
-            stamps = np.append(stamps, max(self.done_s[row], stamps[-1]))
+            stamps = np.append(stamps, max(self.closed_s[row], stamps[-1]))
             lacking = 0
         return stamps if lacking == 0 and len(stamps) else None
 
 
-def to_live_cell(
-    spec: CellSpec, records: pa.Table, live: pa.Table, stopped: pa.Table, pool: Pool
-) -> LiveCell:
-    """Join the records of a cell with its stamps (``live``) and finish reasons (``stopped``), by request.
+def to_cell_run(spec: CellSpec, records: pa.Table, live: pa.Table, pool: Pool) -> CellRun:
+    """Join the ``RECORDS`` of a cell with its ``LIVE`` rows, by request.
 
-    ``records`` has the columns of ``RECORDS``; ``live`` at least request, chunk_s and chunk_tokens;
-    ``stopped`` request and finish_reason: an answer that it lacks ended by its length if it is as long as
-    its cap. The sole instance of a pool serves what nobody else is said to have served.
+    A request whose dispatch nobody told of is taken to have reached its instance when it was sent. An
+    answer whose finish reason is unknown ended by its length if it is as long as its cap.
     """
     records = records.sort_by("request")
     request = _ints(records["request"])
+    rows = live.take(pc.index_in(pa.array(request), value_set=_request_numbers(live)))
     output_tokens, cap = _ints(records["output_tokens"]), _ints(records["max_tokens"])
-    instance = _instances(records["instance"], pool)
-    dispatched_s = _floats(records["dispatched_s"])
-    if len(pool.instances) == 1:
-        instance = np.zeros(len(request), dtype=np.int64)
-        dispatched_s = np.where(np.isnan(dispatched_s), _floats(records["sent_s"]), dispatched_s)
-    chunk_s, chunk_tokens, first_chunk = _chunks(request, live)
-    return LiveCell(
+    dispatched_s, sent_s, done_s = (_floats(records[name]) for name in ("dispatched_s", "sent_s", "done_s"))
+    sizes = _ints(pc.list_value_length(rows["chunk_s"]))
+    return CellRun(
         spec=spec,
         request=request,
         ok=np.asarray(pc.equal(records["status"].cast(pa.string()), "ok").to_numpy(), dtype=np.bool_),
-        instance=instance,
+        instance=_instances(records["instance"], pool),
         attempts=_ints(records["attempt"]),
         scheduled_s=_floats(records["scheduled_s"]),
-        sent_s=_floats(records["sent_s"]),
-        dispatched_s=dispatched_s,
+        sent_s=sent_s,
+        dispatched_s=np.where(np.isnan(dispatched_s), sent_s, dispatched_s),
         first_token_s=_floats(records["first_token_s"]),
-        done_s=_floats(records["done_s"]),
+        done_s=done_s,
+        closed_s=np.fmax(_floats(rows["closed_s"]), done_s),
         input_tokens=_ints(records["input_tokens"]),
         output_tokens=output_tokens,
-        by_length=_by_length(request, stopped, at_cap=(output_tokens >= cap) & (cap > 0)),
-        chunk_s=chunk_s,
-        chunk_tokens=chunk_tokens,
-        first_chunk=first_chunk,
+        by_length=_by_length(rows["finish_reason"], at_cap=(output_tokens >= cap) & (cap > 0)),
+        chunk_s=_floats(pc.list_flatten(rows["chunk_s"])),
+        chunk_tokens=_ints(pc.list_flatten(rows["chunk_tokens"])),
+        first_chunk=np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
     )
 
 
-def _chunks(request: Ints, live: pa.Table) -> tuple[Floats, Ints, Ints]:
-    """Chunks of all requests in the order of ``request``; those that ``live`` lacks have none."""
-    at = pc.index_in(pa.array(request), value_set=live["request"].combine_chunks().cast(pa.int64()))
-    rows = live.select(["chunk_s", "chunk_tokens"]).take(at)
-    stamps, tokens = (rows[name].combine_chunks() for name in ("chunk_s", "chunk_tokens"))
-    sizes = _ints(pc.list_value_length(stamps))
-    first_chunk = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-    return _floats(stamps.flatten()), _ints(tokens.flatten()), first_chunk
+def read_cell_run(store: SweepStore, spec: CellSpec, pool: Pool) -> CellRun:
+    """Read a finished live cell of ``store``; raises ``StoreError`` where it kept no stamps."""
+    path = store.records_path(spec.cell_id)
+    try:
+        records = pq.read_table(path)
+    except (OSError, pa.ArrowException) as error:
+        raise StoreError(f"{path}: can't be read: {error}") from None
+    return to_cell_run(spec, records, read_live(store.folder, spec.cell_id), pool)
 
 
-def _by_length(request: Ints, stopped: pa.Table, *, at_cap: Bools) -> Bools:
-    at = pc.index_in(pa.array(request), value_set=stopped["request"].combine_chunks().cast(pa.int64()))
-    reason = stopped["finish_reason"].take(at)
-    told = np.asarray(pc.is_valid(reason).to_numpy(), dtype=np.bool_)
-    cut = np.asarray(pc.fill_null(pc.equal(reason, "length"), False).to_numpy(), dtype=np.bool_)
+def _request_numbers(live: pa.Table) -> pa.Array:
+    return live["request"].cast(pa.int64()).combine_chunks()
+
+
+def _by_length(reason: pa.ChunkedArray, *, at_cap: Bools) -> Bools:
+    word = reason.cast(pa.string())
+    told = np.asarray(pc.is_valid(word).to_numpy(), dtype=np.bool_)
+    cut = np.asarray(pc.fill_null(pc.equal(word, "length"), False).to_numpy(), dtype=np.bool_)
     return np.where(told, cut, at_cap)
 
 
@@ -133,4 +135,4 @@ def _ints(column: pa.Array | pa.ChunkedArray, absent: int = 0) -> Ints:
 
 
 def _floats(column: pa.Array | pa.ChunkedArray) -> Floats:
-    return np.asarray(column.cast(pa.float64()).to_numpy(zero_copy_only=False), dtype=np.float64)
+    return np.asarray(column.cast(pa.float64()).to_numpy(), dtype=np.float64)
