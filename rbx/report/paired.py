@@ -94,7 +94,11 @@ class PairedPoints:
 
     def quality_replicates(self, point: Point) -> Floats:
         """Mean quality of a point on each resample, shape (B,)."""
-        return np.asarray(self.replicates.means[self._mean_row(point, "quality")])
+        return self.mean_replicates(point, "quality")
+
+    def mean_replicates(self, point: Point, metric: str) -> Floats:
+        """A mean of a point on each resample, shape (B,)."""
+        return np.asarray(self.replicates.means[self._mean_row(point, metric)])
 
     def known_prompts(self, point: Point, metric: str) -> int:
         """How many prompts count in a mean."""
