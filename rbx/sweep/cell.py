@@ -28,10 +28,11 @@ def run_cell(context: SweepContext, cell: CellSpec, store: SweepStore) -> None:
     outcome = SimulatedCell(context, _POLICY.validate_python(cell.policy), arriving, cell.seed).run()
     records = simulated_records(cell.cell_id, context, arriving, outcome)
     ok = pc.sum(pc.equal(records["status"], "ok")).as_py()
-    store.write_cell(records, _summary(context, cell, outcome, ok=ok))
+    store.write_cell(records, cell_summary(context, cell, outcome, ok=ok))
 
 
-def _summary(context: SweepContext, cell: CellSpec, outcome: Outcome, *, ok: int) -> dict[str, Any]:
+def cell_summary(context: SweepContext, cell: CellSpec, outcome: Outcome, *, ok: int) -> dict[str, Any]:
+    """Counts and engine figures of a simulated cell, ``CellSummary`` but for the digest of its records."""
     names = [instance.name for instance in context.pool.instances]
     return {
         "cell_id": cell.cell_id,

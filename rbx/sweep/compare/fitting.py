@@ -9,14 +9,16 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from rbx.config.pool import Pool
+from rbx.config.pool import Pool, Tier
 from rbx.heads.step_time.report import ModelFit, StepTimeReport, TraceFile
 from rbx.heads.step_time.study import MIN_STEPS, FitOptions, study_steps
 from rbx.sweep.compare.cell_run import CellRun
 from rbx.sweep.compare.observed_steps import ObservedSteps, as_steps, observe_steps
+from rbx.sweep.compare.servers import Tiers, coefficients_b
 from rbx.sweep.compare.time_blocks import TimeBlocks
 
 Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -25,9 +27,12 @@ class TierFit:
 
     ``report`` is None, and ``refused`` says why, where nothing could be fitted; ``fit`` is the model of the
     report that is used. ``steps`` were told apart, from ``aligned`` of ``answers``, in ``windows``.
+    ``measured_s`` is the mean step of all windows, ``believed_s`` what the servers given price it at.
     """
 
     tier: str
+    measured_s: float
+    believed_s: float
     steps: int
     windows: int
     answers: int
@@ -41,8 +46,13 @@ class TierFit:
         return None if self.report is None else self.report.model(self.report.recommended)
 
 
-def fit_tiers(cells: Sequence[CellRun], pool: Pool, blocks: TimeBlocks, seed: int) -> tuple[TierFit, ...]:
-    """Fit every tier of the pool that served anything, in the order of the file."""
+def fit_tiers(
+    cells: Sequence[CellRun], pool: Pool, believed: Tiers, blocks: TimeBlocks, seed: int
+) -> tuple[TierFit, ...]:
+    """Fit every tier of the pool that served anything, in the order of the file.
+
+    ``believed`` are the servers that the pool file claims, to compare with.
+    """
     found = []
     for position, tier in enumerate(pool.tiers):
         instances = [instance.index for instance in pool.instances if instance.tier_index == position]
@@ -52,12 +62,14 @@ def fit_tiers(cells: Sequence[CellRun], pool: Pool, blocks: TimeBlocks, seed: in
                 seen = observe_steps(cell, instance, tier)
                 observed.append((seen, blocks.of(number, seen.end_s)))
         if any(seen.answers for seen, _ in observed):
-            found.append(_fit(tier.name, observed, blocks, seed))
+            found.append(_fit(believed[instances[0]], observed, blocks, seed))
     return tuple(found)
 
 
-def _fit(tier: str, observed: list[tuple[ObservedSteps, Ints]], blocks: TimeBlocks, seed: int) -> TierFit:
-    steps = as_steps(observed)
+def _fit(
+    believed: Tier, observed: list[tuple[ObservedSteps, Ints]], blocks: TimeBlocks, seed: int
+) -> TierFit:
+    steps, tier = as_steps(observed), believed.name
     held_out = blocks.held_out[steps.block]
     refused, report = _too_few(len(steps), steps.block[held_out], steps.block[~held_out]), None
     if not refused:
@@ -70,6 +82,8 @@ def _fit(tier: str, observed: list[tuple[ObservedSteps, Ints]], blocks: TimeBloc
             refused, report = "; ".join(report.missing), None
     return TierFit(
         tier=tier,
+        measured_s=_mean(steps.seconds),
+        believed_s=_mean(steps.columns("B") @ np.array(coefficients_b(believed))),
         steps=sum(seen.steps for seen, _ in observed),
         windows=len(steps),
         answers=sum(seen.answers for seen, _ in observed),
@@ -77,6 +91,10 @@ def _fit(tier: str, observed: list[tuple[ObservedSteps, Ints]], blocks: TimeBloc
         report=report,
         refused=refused,
     )
+
+
+def _mean(seconds: Floats) -> float:
+    return float(seconds.mean()) if len(seconds) else float("nan")
 
 
 def _too_few(windows: int, judged: Ints, fitted: Ints) -> str:

@@ -10,12 +10,13 @@ from pydantic import TypeAdapter
 
 from rbx.config.policy import ExternalPolicy, SinglePolicy
 from rbx.errors import StoreError
+from rbx.sweep.cell import cell_summary
 from rbx.sweep.compare.servers import Tiers
 from rbx.sweep.context import SweepContext
 from rbx.sweep.prompts import PromptTable
 from rbx.sweep.scoring import simulated_records
 from rbx.sweep.simulate import SimulatedCell
-from rbx.sweep.store import CellSpec
+from rbx.sweep.store import CellSpec, CellSummary
 from rbx.sweep.workload import Arriving, draw_workload
 
 _POLICY: TypeAdapter[Any] = TypeAdapter(SinglePolicy)
@@ -38,8 +39,10 @@ def drawn_again(context: SweepContext, spec: CellSpec) -> Arriving:
     return arriving
 
 
-def rerun(context: SweepContext, spec: CellSpec, servers: Tiers, prompts: PromptTable) -> pa.Table:
-    """``RECORDS`` of the cell, simulated on ``servers`` with the true lengths of ``prompts``.
+def rerun(
+    context: SweepContext, spec: CellSpec, servers: Tiers, prompts: PromptTable
+) -> tuple[CellSummary, pa.Table]:
+    """Summary and ``RECORDS`` of the cell, simulated on ``servers`` with the true lengths of ``prompts``.
 
     Policies believe what they believed live: the pool, the predictions and the decision costs of
     ``context``. Times are those of ``servers``.
@@ -48,4 +51,7 @@ def rerun(context: SweepContext, spec: CellSpec, servers: Tiers, prompts: Prompt
     policy = _POLICY.validate_python(spec.policy)
     truth = replace(context, prompts=replace(context.prompts, output_tokens=prompts.output_tokens))
     outcome = SimulatedCell(truth, policy, arriving, spec.seed, servers).run()
-    return simulated_records(spec.cell_id, truth, arriving, outcome)
+    records = simulated_records(spec.cell_id, truth, arriving, outcome)
+    ok = int((outcome.instance >= 0).sum())
+    summary = CellSummary(**cell_summary(truth, spec, outcome, ok=ok), records_sha256="")
+    return summary, records

@@ -1,0 +1,1 @@
+"""How far the simulator may be trusted: live cells beside their replays."""
