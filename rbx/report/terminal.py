@@ -39,10 +39,10 @@ def print_report(console: Console, analysis: Analysis) -> None:
     console.print()
     stamp = " · ".join(kinds(analysis))
     if analysis.on_time is not None:
-        console.print(_rich(leaders_table(analysis.on_time), stamp))
-    console.print(_rich(winners_table(analysis), stamp))
+        console.print(as_rich(leaders_table(analysis.on_time), stamp))
+    console.print(as_rich(winners_table(analysis), stamp))
     cells = _brief(next(rate_tables(analysis.middle, analysis.baseline_label)))
-    console.print(_rich(cells, f"λ = {analysis.middle.rate_per_s:g} req/s · {stamp}".rstrip(" ·")))
+    console.print(as_rich(cells, f"λ = {analysis.middle.rate_per_s:g} req/s · {stamp}".rstrip(" ·")))
 
 
 def _brief(table: Table) -> Table:
@@ -53,7 +53,8 @@ def _brief(table: Table) -> Table:
     return replace(table, note=note, columns=tuple(table.columns[index] for index in chosen), rows=rows)
 
 
-def _rich(table: Table, stamp: str) -> RichTable:
+def as_rich(table: Table, stamp: str) -> RichTable:
+    """A table for a terminal; ``stamp`` follows its caption."""
     shown = RichTable(
         title=Text(f"{table.caption} · {stamp}" if stamp else table.caption),
         caption=Text("\n".join(printable(line) for line in (table.note, table.footnote) if line)),
