@@ -36,6 +36,7 @@ COMMANDS: dict[str, Lazy] = {
     ),
     "sweep": Lazy("rbx.cli.sweep:sweep", "Run an experiment: every policy x rate x seed."),
     "report": Lazy("rbx.cli.report:report", "Turn a sweep into tables, figures and one HTML page."),
+    "validate": Lazy("rbx.cli.validate:validate", "Replay a live sweep in the simulator: how far off is it?"),
     "bench": Lazy("rbx.cli.bench:app", "Measure what decisions cost on this machine."),
 }
 

@@ -184,7 +184,7 @@ def _replayed(
 def _outside_s(
     pool: Pool, runs: Sequence[CellRun], bare: Replay, judged: Sequence[Bools], network_s: float
 ) -> dict[str, float]:
-    """Median of what first tokens were late by in the fitted half, by tier; no less than the network gives."""
+    """Median lateness of first tokens in the fitted half, by tier; no less than the network can give."""
     late: dict[str, list[Floats]] = {}
     for run, again, held_out in zip(runs, bare.runs, judged, strict=True):
         by_instance = time_outside_s(run, again, ~held_out, len(pool.instances))

@@ -1,0 +1,84 @@
+"""The findings in sentences: what to take from a validation, and what to beware of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rbx.report.fidelity.study import CALIBRATED, FITTED, HELD_OUT, POOL, Fidelity
+from rbx.report.fidelity.tables import interval_words
+from rbx.report.fidelity.timing import METRICS, WORDS
+from rbx.report.number import percent, signed
+
+_MUCH_OUTSIDE = 0.02
+
+
+def headline(found: Fidelity) -> Iterator[str]:
+    """What was compared, and how close it came."""
+    people = found.populations
+    cells, rates = len(found.runs), len({run.spec.rate_per_s for run in found.runs})
+    yield (
+        f"{cells} live cells at {rates} rate{'s' if rates > 1 else ''}, {people.replayed:,} of "
+        f"{people.scheduled:,} requests replayed where and when they were dispatched, with the lengths that "
+        "were delivered."
+    )
+    for source in (POOL, FITTED):
+        told = list(_means(found, source))
+        if told:
+            times = "of the pool file" if source == POOL else "fitted to the other half of the run"
+            yield f"With step times {times}, replayed means are off by {', '.join(told)}."
+    if found.orders:
+        calibrated = [row for row in found.orders if row.source == CALIBRATED]
+        clear = sum(swap.is_clear for row in calibrated for swap in row.swaps)
+        same = sum(not row.swaps for row in calibrated)
+        yield (
+            f"Policies run again with what the run has told: the same order in {same} of {len(calibrated)} "
+            f"comparisons (rate × metric); {clear} pairs of policies swap beyond what chance explains."
+        )
+
+
+def _means(found: Fidelity, source: str) -> Iterator[str]:
+    fitted = any(row.source == FITTED for row in found.errors)
+    for metric in METRICS:
+        for row in found.errors:
+            whole = row.rate_per_s is None and row.tier is None and row.metric == metric
+            if whole and row.source == source and (row.population == HELD_OUT) == fitted:
+                words = interval_words(row.mean_error, lambda share: signed(percent(share, 1)))
+                yield f"{WORDS[metric]} {words}"
+
+
+def warnings(found: Fidelity) -> Iterator[str]:
+    """One sentence an item."""
+    people = found.populations
+    if found.simulated:
+        yield (
+            "Mock servers answered, which run the simulator's own engine: this tests client, gateway and "
+            "replay, and says nothing of real GPUs."
+        )
+    for cell in found.sweep.invalid:
+        yield f"Left out: cell {cell.spec.cell_id} ({cell.spec.label}): {'; '.join(cell.reasons)}."
+    if found.sweep.missing:
+        yield f"{len(found.sweep.missing)} cells of the sweep were not run."
+    if people.unplaced:
+        yield f"{people.unplaced:,} requests are in no replay: nobody told which server they reached."
+    if people.misfits:
+        yield (
+            f"{people.misfits:,} requests are longer than the pool file's max_model_len: in no replay, "
+            "though they were a load."
+        )
+    if people.as_load:
+        yield (
+            f"{people.as_load:,} requests failed live: replayed as a load with the tokens that they got, and "
+            "judged by nothing."
+        )
+    if people.retried:
+        yield f"{people.retried:,} requests were placed anew after a failure: replayed, judged by nothing."
+    for each in found.fits:
+        if each.refused:
+            yield f"No step times for {each.tier}: {each.refused}. Its replays keep the pool file's."
+        elif each.aligned < (1.0 - _MUCH_OUTSIDE) * each.answers:
+            yield (
+                f"{each.tier}: {each.answers - each.aligned:,} of {each.answers:,} answers were preempted or "
+                "their chunks do not add up to their tokens; their part in its steps is a guess."
+            )
+    if found.no_policies:
+        yield f"Policies were not run again: {found.no_policies}"
