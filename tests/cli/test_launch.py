@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import socket
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ import yaml
 
 from rbx.cli.main import run
 from rbx.config.endpoints import load_endpoints
+from tests.cli.launching import launch_file
 from tests.serve.launch.processes import POOLS, ROOT, Running, running
 
 POOL = str(POOLS / "paper.yaml")
@@ -33,12 +33,6 @@ def ports(path: Path) -> list[int]:
 def free(port: int) -> bool:
     with socket.socket() as sock:
         return sock.connect_ex(("127.0.0.1", port)) != 0
-
-
-def launch_file(folder: Path, **document: Any) -> str:
-    path = folder / "launch.yaml"
-    path.write_text(yaml.safe_dump(document))
-    return str(path)
 
 
 def mock_launch(folder: Path, *more: str) -> list[str]:
@@ -131,43 +125,6 @@ def test_a_process_that_dies_while_serving_ends_the_rest(tmp_path: Path) -> None
         assert command.left() == []
         assert "mock-tier ended with exit code 137" in command.said
         assert "the last lines of" in command.said
-
-
-def local_launch(folder: Path, script: str, **more: Any) -> list[str]:
-    """Tiers of a command that only runs ``script``."""
-    pool = yaml.safe_load((POOLS / "paper.yaml").read_text())
-    pool["tiers"] = [{**pool["tiers"][3], "instances": 2}]
-    (folder / "pool.yaml").write_text(yaml.safe_dump(pool))
-    tier = {"command": [sys.executable, "-c", script], "gpus": 0}
-    path = launch_file(
-        folder,
-        pool="pool.yaml",
-        launcher={"kind": "local", "tiers": {"3b-a30": tier}, "grace_s": 1.0},
-        **more,
-    )
-    return ["launch", path, "--port", "0"]
-
-
-def test_a_command_that_fails_shows_the_end_of_its_log(tmp_path: Path) -> None:
-    script = "import sys; print('a', 'long', 'way'); sys.exit('no such device: cuda:9')"
-    with running(local_launch(tmp_path, script), tmp_path) as command:
-        assert command.process.wait(60.0) == 1
-        assert command.left() == []
-        assert "ended with exit code 1" in command.said
-        assert "a long way" in command.said
-        assert "no such device: cuda:9" in command.said
-        assert "Traceback" not in command.said
-
-
-def test_a_tier_that_never_answers_is_given_up_and_killed_though_it_ignores_sigterm(tmp_path: Path) -> None:
-    script = (
-        "import signal as s, time; s.signal(15, s.SIG_IGN); print('loading', flush=True); time.sleep(600)"
-    )
-    with running(local_launch(tmp_path, script, ready_s=3.0), tmp_path) as command:
-        assert command.process.wait(60.0) == 1
-        assert command.left() == []
-        assert "2 of 2 instances are not ready after 3 s" in command.said
-        assert "loading" in command.said
 
 
 def test_a_server_of_another_model_is_not_taken_for_ours(tmp_path: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +12,8 @@ from rbx.config.launch import Launch
 from rbx.config.pool import Pool
 from rbx.durable import write_text
 from rbx.errors import ServerError
-from rbx.serve.launch.child import Child
 from rbx.serve.launch.loads import Loads
+from rbx.serve.launch.process import Process
 from rbx.serve.launch.readiness import Awaited, await_ready
 from rbx.serve.launch.serving import Scheduler, ServedGateway
 from rbx.serve.launch.signals import on_signals
@@ -134,14 +133,14 @@ class Session:
         for line in await compared_limits(self.pool, self.tiers.endpoints, self._launch.launcher):
             told(line)
 
-    def _is_late(self, child: Child, awaited: list[Awaited]) -> bool:
+    def _is_late(self, child: Process, awaited: list[Awaited]) -> bool:
         return any(self.tiers.owners.get(each.name) == child.name and not each.ready for each in awaited)
 
-    async def _first_end(self) -> Child:
+    async def _first_end(self) -> Process:
         """The next process that ends by itself."""
         while True:
             for name, child in self.tiers.children.items():
-                if name not in self._ended and child.exit_code is not None:
+                if name not in self._ended and child.ending is not None:
                     self._ended.add(name)
                     for instance in self.states:
                         if self.tiers.owners.get(instance) == name:
@@ -160,15 +159,16 @@ class Session:
         await asyncio.gather(*(child.ended() for child in self.tiers.children.values()))
 
 
-def failure(child: Child) -> ServerError:
+def failure(child: Process) -> ServerError:
     """A process that has ended, with its last words."""
-    return ServerError(f"{child.name} ended with exit code {child.exit_code}; {_end_of_log(child)}")
+    return ServerError(f"{child.name} {child.ending}; {_end_of_log(child)}")
 
 
-def _end_of_log(child: Child) -> str:
-    lines: list[str] = []
-    with suppress(OSError):
+def _end_of_log(child: Process) -> str:
+    try:
         lines = child.last_lines(SHOWN_LINES)
+    except OSError:
+        return f"{child.log} can't be read"
     if not lines:
         return f"{child.log} is empty"
     return "\n".join([f"the last lines of {child.log}:", *(f"  {line}" for line in lines)])

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -28,12 +28,17 @@ class Running:
         return self.log.read_text(encoding="utf-8", errors="replace")
 
     def wait_for(self, pattern: str) -> re.Match[str]:
+        self.until(lambda: re.search(pattern, self.said) is not None)
+        found = re.search(pattern, self.said)
+        assert found is not None
+        return found
+
+    def until(self, holds: Callable[[], bool]) -> None:
         until_s = time.monotonic() + self._wait_s
-        while (found := re.search(pattern, self.said)) is None:
+        while not holds():
             assert self.process.poll() is None, self.said
             assert time.monotonic() < until_s, self.said
             time.sleep(0.05)
-        return found
 
     @property
     def url(self) -> str:
