@@ -51,8 +51,7 @@ class Exchange:
         """Write the request."""
         self.connection = connection
         connection.send(self.wire.data, self)
-        first_s = self._limits.first_token_s if self.wire.stream else self._limits.total_s
-        self._watch(min(first_s, self._limits.total_s) - (self._clock() - self.sent_s))
+        self._watch()
 
     def give_up(self, fault: LoadFaultKind, detail: str) -> None:
         """End it now; the server sees the connection close."""
@@ -77,9 +76,13 @@ class Exchange:
 
     def body(self, data: bytes, at_s: float) -> None:
         """Part of the answer."""
-        self.answer.feed(data, at_s)
-        if self.answer.over:
+        answer = self.answer
+        begun = answer.progress_s is not None
+        answer.feed(data, at_s)
+        if answer.over:
             self._finish()
+        elif not begun and answer.progress_s is not None and self.wire.stream:
+            self._watch()  # the first token's deadline no longer holds
 
     def ended(self, at_s: float, lost: str | None) -> None:
         """The body ended, or the connection did."""
@@ -107,22 +110,29 @@ class Exchange:
         if done is not None:
             done(self)
 
-    def _watch(self, in_s: float) -> None:
-        self._timer = asyncio.get_running_loop().call_later(max(0.001, in_s), self._look)
+    def _watch(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        in_s = max(0.001, self._deadline_s() - self._clock())
+        self._timer = asyncio.get_running_loop().call_later(in_s, self._look)
+
+    def _deadline_s(self) -> float:
+        limits, progress_s = self._limits, self.answer.progress_s
+        deadline_s = self.sent_s + limits.total_s
+        if self.wire.stream and progress_s is None:
+            return min(deadline_s, self.sent_s + limits.first_token_s)
+        if self.wire.stream and progress_s is not None:
+            return min(deadline_s, progress_s + limits.between_tokens_s)
+        return deadline_s
 
     def _look(self) -> None:
-        now_s, limits, answer = self._clock(), self._limits, self.answer
-        total_at_s = self.sent_s + limits.total_s
-        next_at_s = total_at_s
-        if self.wire.stream and answer.progress_s is None:
-            next_at_s = min(total_at_s, self.sent_s + limits.first_token_s)
-        elif self.wire.stream and answer.progress_s is not None:
-            next_at_s = min(total_at_s, answer.progress_s + limits.between_tokens_s)
-        if now_s < next_at_s:
-            self._watch(next_at_s - now_s)
-        elif now_s >= total_at_s:
+        self._timer = None
+        now_s, limits = self._clock(), self._limits
+        if now_s < self._deadline_s():
+            self._watch()
+        elif now_s >= self.sent_s + limits.total_s:
             self.give_up("total_timeout", f"not done within {limits.total_s:g} s")
-        elif answer.progress_s is None:
+        elif self.answer.progress_s is None:
             self.give_up("first_token_timeout", f"no token within {limits.first_token_s:g} s")
         else:
             self.give_up("stalled", f"no token for {limits.between_tokens_s:g} s")
