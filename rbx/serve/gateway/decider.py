@@ -200,11 +200,12 @@ class Decider:
 
     async def _decide(self, batch: ClosedBatch, degraded: bool) -> Decision:
         now_s = self._clock()
-        sight = self._watch.view(now_s)
+        replays = self._runtime.needs.snapshots and not degraded
+        sight = self._watch.view(now_s, snapshots=replays)
         allowed = [self._breakers.allows(i, now_s) for i in range(len(self._breakers))]
         self._policy.alive = sight.ready & np.array(allowed, dtype=np.bool_)
         self._policy.degraded = degraded
-        if self._runtime.needs.snapshots and not degraded:
+        if replays:
             # Replays take milliseconds; the others microseconds, less than a change of threads.
             return await asyncio.to_thread(self._assign, batch, sight, now_s)
         return self._assign(batch, sight, now_s)

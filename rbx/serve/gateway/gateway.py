@@ -104,7 +104,7 @@ class Gateway:
         """Which instances a request may be sent to now, (I,)."""
         now_s = self.clock()
         allowed = [self.breakers.allows(i, now_s) for i in range(len(self.breakers))]
-        return np.asarray(self.watch.view(now_s).ready & np.array(allowed, dtype=np.bool_))
+        return np.asarray(self.watch.view(now_s, snapshots=False).ready & np.array(allowed, dtype=np.bool_))
 
     async def drain(self, within_s: float) -> bool:
         """Take on nothing more, and wait for what is served; whether all of it ended in time."""

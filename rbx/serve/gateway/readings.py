@@ -28,10 +28,10 @@ def readings(gateway: Gateway) -> tuple[Reading, ...]:
         return by_instance([_STATES[gateway.breakers[i].state] for i in range(len(names))])
 
     def ages() -> Values:
-        return by_instance(gateway.watch.view(gateway.clock()).age_s.tolist())
+        return by_instance(gateway.watch.view(gateway.clock(), snapshots=False).age_s.tolist())
 
     def ready() -> Values:
-        return by_instance(gateway.watch.view(gateway.clock()).ready.astype(float).tolist())
+        return by_instance(gateway.watch.view(gateway.clock(), snapshots=False).ready.astype(float).tolist())
 
     def version() -> Values:
         current = gateway.versions.current

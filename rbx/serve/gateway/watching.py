@@ -37,5 +37,5 @@ class Watching(Protocol):
     def ended(self, i: int, request_id: str, now_s: float) -> None:
         """It has ended, in whatever way."""
 
-    def view(self, now_s: float) -> PoolSight:
-        """The pool now."""
+    def view(self, now_s: float, *, snapshots: bool = True) -> PoolSight:
+        """The pool now; ``snapshots`` cost most of it, and are left out where nobody needs them."""

@@ -18,12 +18,14 @@ from rbx.engine import instance_columns as inst
 from rbx.engine import snapshot_columns as snap
 from rbx.engine.instance_profile import InstanceProfile
 from rbx.engine.instance_snapshot import InstanceSnapshot
+from rbx.engine.snapshot_counts import N_LOAD
 from rbx.engine.state import EngineState, Floats, Ints
 from rbx.errors import EngineError
 from rbx.serve.state import twin
 from rbx.serve.state.evidence import FOREIGN, Line, Lines, OwnRequest, TypicalRequest, own_request
 from rbx.serve.state.gauges import MOST_REQUESTS
 from rbx.serve.state.source import StateFlag, StateReading
+from rbx.serve.state.twin_load import load_at
 
 _GONE = None  # the slot of a request that ends with the running step
 MOST_QUEUED_OTHERS = 10_000  # rows: their work is minutes of any instance, and each gauge costs 14 ms
@@ -79,6 +81,8 @@ class Shadow:
         self._version = 0
         self._held_elsewhere = 0
         self._names: list[str | None] = []
+        self._counted: Ints = np.zeros(N_LOAD, dtype=np.int64)
+        self._counted_s, self._counted_until_s = 0.0, -math.inf
         self._state: EngineState
         self._load([], 0, 0.0, _NO_STARTS, _NO_STEPS)
 
@@ -210,6 +214,28 @@ class Shadow:
         self._held_elsewhere = 0
         self._reload(lines, heard_s, starts, steps)
 
+    def load(self, now_s: float) -> Ints | None:
+        """What ``newest(now_s)`` counts up to, (snapshot_counts.N_LOAD,), for a tenth of its price.
+
+        Overwritten by the next call. None where ``newest`` itself must be asked: something has to be
+        corrected first, or ``now_s`` is before what was heard or asked last, or is no time.
+        """
+        if self._counted_s <= now_s < self._counted_until_s:
+            return self._counted
+        if not max(self._newest_s, self._counted_s) <= now_s < math.inf:
+            return None
+        until_s = load_at(
+            self._state,
+            self._watched,
+            self._seen,
+            len(self._own),
+            now_s,
+            self._settings.token_delay_s,
+            self._counted,
+        )
+        self._counted_s, self._counted_until_s = now_s, until_s
+        return None if until_s == -math.inf else self._counted
+
     def snapshot(self, now_s: float) -> InstanceSnapshot:
         """The best guess of the instance at ``now_s``, or at the newest event if that is later."""
         return self.newest(now_s).snapshot
@@ -268,6 +294,7 @@ class Shadow:
         """The time of an event, not before that of an earlier one."""
         now_s = self._stamp(at_s)
         self._newest_s = now_s
+        self._counted_until_s = -math.inf
         return now_s
 
     def _stamp(self, at_s: float) -> float:
@@ -323,6 +350,7 @@ class Shadow:
         )
         self._names = [line.request for line in lines]
         self._slot_of = {line.request: slot for slot, line in enumerate(lines) if line.request != FOREIGN}
+        self._counted_s, self._counted_until_s = 0.0, -math.inf
         self._watched = np.zeros(capacity, dtype=np.bool_)
         self._seen = np.zeros(capacity, dtype=np.int64)
         for request, slot in self._slot_of.items():

@@ -70,7 +70,7 @@ def follow(state: EngineState, watched: Bools, until_s: float) -> None:
     counts, times = state.counts, state.times
     while True:
         if counts[0, inst.STEPPING]:
-            if times[0, inst.END_S] > until_s or _shows_token(state, watched):
+            if times[0, inst.END_S] > until_s or shows_token(state, watched):
                 return
             end_step(state, 0)
         else:
@@ -110,7 +110,7 @@ def see_token(
                 return False
         elif _yields(state, slot):
             _end_at(state, at_s if given + 1 == generated_tokens else min(times[0, inst.END_S], at_s))
-        elif _shows_token(state, watched):
+        elif shows_token(state, watched):
             return False
         else:  # steps that show nothing were shorter than the clock thought
             _end_at(state, min(times[0, inst.END_S], at_s))
@@ -219,7 +219,8 @@ def _yields(state: EngineState, slot: int) -> bool:
 
 
 @bare_njit
-def _shows_token(state: EngineState, watched: Bools) -> bool:
+def shows_token(state: EngineState, watched: Bools) -> bool:
+    """Whether the running step gives a token that would be seen."""
     for k in range(state.counts[0, inst.RUNNING]):
         slot = state.running[0, k]
         if watched[slot] and _yields(state, slot):

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from rbx.config.gateway import Watch
 from rbx.engine.instance_profile import InstanceProfile
+from rbx.engine.state import Ints
 from rbx.errors import EngineError
 from rbx.serve.state.exact import ExactState
 from rbx.serve.state.gauges import MOST_REQUESTS, EngineGauges, parse_gauges
@@ -142,21 +143,39 @@ class InstanceWatch:
     def best(self, now_s: float) -> BestState:
         """The state to decide by; it may be ``SAME_MOMENT_S`` old where nothing was sent or ended since."""
         if self._best is None or not 0.0 <= now_s - self._best_at_s < SAME_MOMENT_S:
-            if self._gauges_count and now_s - self._gauged_s > self.config.max_age_s:
-                self._shadow.forget_gauges(now_s)
-                self._gauges_count = False
+            self._forget_old_gauges(now_s)
             self._best, self._best_at_s = self._ladder.best(now_s), now_s
         return self._best
+
+    def load(self, now_s: float) -> Ints | None:
+        """What ``best(now_s)`` counts up to, without making it, (snapshot_counts.N_LOAD,).
+
+        None where only ``best`` can tell: a state is published, or the shadow has none to give. Overwritten
+        by the next call.
+        """
+        if self._exact or now_s < self._best_at_s:
+            return None
+        self._forget_old_gauges(now_s)
+        return self._shadow.load(now_s)
+
+    def _forget_old_gauges(self, now_s: float) -> None:
+        if self._gauges_count and now_s - self._gauged_s > self.config.max_age_s:
+            self._shadow.forget_gauges(now_s)
+            self._gauges_count = False
+
+    def guess_age_s(self, now_s: float) -> float:
+        """How long ago the instance itself was heard of by gauges and tokens."""
+        return max(0.0, now_s - max(self._gauged_s, self._token_s, self._since_s))
 
     def age_s(self, best: BestState, now_s: float) -> float:
         """How long ago the instance itself was heard of by what ``best`` rests on."""
         if best.rung in (SHADOW, LEDGER):
-            return max(0.0, now_s - max(self._gauged_s, self._token_s, self._since_s))
+            return self.guess_age_s(now_s)
         return max(0.0, now_s - best.reading.snapshot.stamp_s)
 
-    def received(self, best: BestState) -> int:
-        """How many of our dispatches ``best`` shows or has outlived."""
-        return self._dispatched - len(best.unseen.dispatched_s)
+    def received(self, best: BestState | None = None) -> int:
+        """How many of our dispatches ``best`` shows or has outlived; what ``load`` counts shows all."""
+        return self._dispatched - (0 if best is None else len(best.unseen.dispatched_s))
 
     def _enter(self, request: str, sent: _Sent, now_s: float) -> None:
         sizes = sent.prompt_tokens, sent.cap_tokens, sent.predicted_tokens

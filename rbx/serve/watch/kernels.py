@@ -24,4 +24,5 @@ def compile_kernels(profile: InstanceProfile) -> None:
     watch.tokens("ends", 2.0, 1)
     watch.ended("ends", 2.0)
     watch.page(_PAGE, 2.0, 2.0)
+    watch.load(3.0)
     pool_telemetry([watch.best(3.0).reading.snapshot], np.zeros(1, dtype=np.int64))

@@ -19,15 +19,15 @@ from rbx.config.gateway import Watch
 from rbx.config.pool import Instance, Pool
 from rbx.engine.instance_profile import InstanceProfile
 from rbx.engine.instance_snapshot import InstanceSnapshot
-from rbx.engine.snapshot_counts import pool_telemetry
+from rbx.engine.snapshot_counts import N_LOAD, count, load_telemetry, pool_telemetry
 from rbx.errors import ConfigError
-from rbx.heads.bea.unseen import UnseenRequests
+from rbx.heads.bea.unseen import NOTHING_UNSEEN, UnseenRequests
 from rbx.serve.state.exact import ExactState
 from rbx.serve.state.ladder import BestState
 from rbx.serve.watch.addresses import Addresses
 from rbx.serve.watch.beat import Pace, beat
 from rbx.serve.watch.exact import FetchedState, LocalState
-from rbx.serve.watch.instance import InstanceWatch
+from rbx.serve.watch.instance import SHADOW, InstanceWatch
 from rbx.serve.watch.kernels import compile_kernels
 from rbx.serve.watch.pages import Pages
 from rbx.serve.watch.sight import Bools, Ints, PoolSight
@@ -77,6 +77,7 @@ class PoolWatch:
         self._tasks: list[asyncio.Task[None]] = []
         self._bests: tuple[BestState, ...] = ()
         self._sight: PoolSight | None = None
+        self._total_blocks: Ints = np.array([each.limits.kv_blocks for each in given], dtype=np.int64)
 
     async def start(self) -> None:
         """Compile, and begin asking; returns when each page was tried once, after some ``timeout_s``."""
@@ -178,11 +179,14 @@ class PoolWatch:
         """Which instances have lately answered a probe or given a token, (I,)."""
         return np.array([watch.ready(now_s) for watch in self._watches], dtype=np.bool_)
 
-    def view(self, now_s: float) -> PoolSight:
+    def view(self, now_s: float, *, snapshots: bool = True) -> PoolSight:
         """The pool now; calls within a millisecond may get one answer unless something was sent or ended.
 
+        Without ``snapshots`` there are none in it, and what it counts is counted without making any.
         Raises ``EngineError`` only if ``now_s`` is no time.
         """
+        if not snapshots:
+            return self._counted(now_s)
         bests = tuple(watch.best(now_s) for watch in self._watches)
         same = self._sight is not None and all(map(_is, bests, self._bests))
         if self._sight is None or not same or len(bests) != len(self._bests):
@@ -204,6 +208,29 @@ class PoolWatch:
             ready=self.ready(now_s),
             in_flight=self.in_flight,
         )
+
+    def _counted(self, now_s: float) -> PoolSight:
+        """The sight less its snapshots; one is made only of instances that can't be counted without."""
+        n = len(self._watches)
+        rows: Ints = np.empty((n, N_LOAD), dtype=np.int64)
+        rungs, unseen = [SHADOW] * n, [NOTHING_UNSEEN] * n
+        ages, received, total_blocks = [0.0] * n, [0] * n, self._total_blocks.copy()
+        for i, watch in enumerate(self._watches):
+            load = watch.load(now_s)
+            if load is not None:
+                rows[i], ages[i], received[i] = load, watch.guess_age_s(now_s), watch.received()
+                continue
+            best = watch.best(now_s)
+            snapshot = best.reading.snapshot
+            count(snapshot, rows[i])
+            total_blocks[i] = snapshot.profile.limits.kv_blocks  # the server's own, if it tells
+            ages[i], received[i] = watch.age_s(best, now_s), watch.received(best)
+            rungs[i], unseen[i] = best.rung, _sent_by(best.unseen, now_s)
+        age_s = np.array(ages)
+        counted = np.array(received, dtype=np.int64)
+        telemetry = load_telemetry(rows, total_blocks, counted, now_s - age_s)
+        told = tuple(unseen), tuple(rungs), age_s, self.ready(now_s), self.in_flight
+        return PoolSight(now_s, telemetry, (), *told)
 
     def _watch(
         self, instance: Instance, endpoint: InstanceEndpoint, profile: InstanceProfile, addresses: Addresses

@@ -20,6 +20,8 @@ Bools = NDArray[np.bool_]
 class PoolSight:
     """I instances at ``now_s``; hand ``telemetry``, ``snapshots`` and ``unseen`` to ``decide`` together.
 
+    ``snapshots`` is empty where nobody asked for them.
+
     ``telemetry.stamp_s`` is ``now_s`` − ``age_s``, and ``age_s`` (I,) how long ago the instance itself
     was last heard of by what the state rests on: its published state, or gauges and tokens. ``rungs`` names
     that source. ``telemetry.received`` counts our dispatches less those in ``unseen``. ``in_flight`` (I,)

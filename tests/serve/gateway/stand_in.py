@@ -194,7 +194,7 @@ class StandInWatch:
     def ended(self, i: int, request_id: str, now_s: float) -> None:
         del self.in_flight[i][request_id]
 
-    def view(self, now_s: float) -> PoolSight:
+    def view(self, now_s: float, *, snapshots: bool = True) -> PoolSight:
         n = len(self.in_flight)
         running = np.array([len(flight) for flight in self.in_flight], dtype=np.int64)
         pending = np.array([sum(flight.values()) for flight in self.in_flight], dtype=np.int64)

@@ -92,7 +92,7 @@ class RecordedWatch(StandInWatch):
     ) -> None:
         self._sent[i].append((now_s, prompt_tokens, cap_tokens, predicted_tokens))
 
-    def view(self, now_s: float) -> PoolSight:
+    def view(self, now_s: float, *, snapshots: bool = True) -> PoolSight:
         unseen: list[UnseenRequests] = [NOTHING_UNSEEN] * N_INSTANCES
         for i, sent in enumerate(self._sent):
             if sent:
