@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 from rbx.report.fidelity.errors import ErrorRow
 from rbx.report.fidelity.ordering import OrderRow, Swap
 from rbx.report.fidelity.study import CALIBRATED, FITTED, HELD_OUT, PLANNED, Fidelity
 from rbx.report.fidelity.timing import WORDS
 from rbx.report.interval import Interval
-from rbx.report.number import milliseconds, percent, score, signed, significant, usd_per_thousand
+from rbx.report.number import UNKNOWN, milliseconds, percent, score, signed, significant, usd_per_thousand
 from rbx.report.table import Column, Table, Value, Write, estimate, number
 
 _SHOWN_SWAPS = 3
@@ -81,11 +82,11 @@ def _error_values(row: ErrorRow) -> tuple[Value, ...]:
         Value(row.source),
         Value(f"{row.n:,}"),
         Value(_seconds(row.live_mean_s)),
-        estimate(row.mean_error, _signed_percent),
+        estimate(row.mean_error, signed_percent),
         estimate(row.mape, _one_decimal),
         number(row.median_ape, _one_decimal),
         number(row.p90_ape, _one_decimal),
-        number(row.p99_error, _signed_percent),
+        number(row.p99_error, signed_percent),
     )
 
 
@@ -101,7 +102,7 @@ def step_table(found: Fidelity) -> Table:
                 Value(f"{each.windows:,}"),
                 Value(f"{each.aligned:,} of {each.answers:,}"),
                 number(each.measured_s, milliseconds),
-                number(each.believed_s / each.measured_s - 1.0, _signed_percent),
+                number(each.believed_s / each.measured_s - 1.0, signed_percent),
                 Value(fit.feature_set if fit else "–", hint=each.refused),
                 number(fit.mape, _one_decimal) if fit else Value("–"),
                 number(found.outside_s[each.tier], milliseconds)
@@ -158,9 +159,9 @@ def throughput_table(found: Fidelity) -> Table:
                 Value(row.source),
                 Value(f"{row.n:,}"),
                 number(row.live_window_per_s, significant),
-                number(row.window_error, _signed_percent),
+                number(row.window_error, signed_percent),
                 number(row.live_tokens_per_s, significant),
-                number(row.tokens_error, _signed_percent),
+                number(row.tokens_error, signed_percent),
             )
             for row in rows
         ),
@@ -232,7 +233,7 @@ def _order_values(row: OrderRow) -> tuple[Value, ...]:
         number(row.rate_per_s, significant),
         Value(_METRIC[row.metric]),
         Value(row.source),
-        estimate(row.tau, lambda value: f"{value:.2f}".replace("-", "−")),
+        _tau(row.tau),
         Value(_first(row.live, write)),
         Value(_first(row.simulated, write)),
         Value(str(len(row.swaps))),
@@ -240,6 +241,12 @@ def _order_values(row: OrderRow) -> tuple[Value, ...]:
             "; ".join(_words(swap) for swap in clear[:_SHOWN_SWAPS]) or "none", tone="bad" if clear else ""
         ),
     )
+
+
+def _tau(tau: Interval) -> Value:
+    value = estimate(tau, lambda number: f"{number:.2f}".replace("-", "−"))
+    # An order that no resample changes is as sure as an order can be.
+    return replace(value, sub="in every resample") if tau.status == "degenerate" else value
 
 
 def _first(ranked: tuple[tuple[str, float], ...], write: Write) -> str:
@@ -266,11 +273,13 @@ def interval_words(interval: Interval, write: Write) -> str:
 
 
 def _one_decimal(share: float) -> str:
-    return percent(share, 1)
+    """Errors of a hundredth of a per cent are none: unlike shares, they may look like zero."""
+    return f"{100 * share:.1f} %".replace("-", "−") if math.isfinite(share) else UNKNOWN
 
 
-def _signed_percent(share: float) -> str:
-    return signed(percent(share, 1))
+def signed_percent(share: float) -> str:
+    """An error with its sign and one decimal."""
+    return signed(_one_decimal(share))
 
 
 def _seconds(value: float) -> str:

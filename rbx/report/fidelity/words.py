@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rbx.report.fidelity.study import CALIBRATED, FITTED, HELD_OUT, POOL, Fidelity
-from rbx.report.fidelity.tables import interval_words
+from rbx.report.fidelity.tables import interval_words, signed_percent
 from rbx.report.fidelity.timing import METRICS, WORDS
-from rbx.report.number import percent, signed
 
-_MUCH_OUTSIDE = 0.02
+_MANY = 0.02  # of the answers
 
 
 def headline(found: Fidelity) -> Iterator[str]:
@@ -42,7 +41,7 @@ def _means(found: Fidelity, source: str) -> Iterator[str]:
         for row in found.errors:
             whole = row.rate_per_s is None and row.tier is None and row.metric == metric
             if whole and row.source == source and (row.population == HELD_OUT) == fitted:
-                words = interval_words(row.mean_error, lambda share: signed(percent(share, 1)))
+                words = interval_words(row.mean_error, signed_percent)
                 yield f"{WORDS[metric]} {words}"
 
 
@@ -75,7 +74,7 @@ def warnings(found: Fidelity) -> Iterator[str]:
     for each in found.fits:
         if each.refused:
             yield f"No step times for {each.tier}: {each.refused}. Its replays keep the pool file's."
-        elif each.aligned < (1.0 - _MUCH_OUTSIDE) * each.answers:
+        elif each.aligned < (1.0 - _MANY) * each.answers:
             yield (
                 f"{each.tier}: {each.answers - each.aligned:,} of {each.answers:,} answers were preempted or "
                 "their chunks do not add up to their tokens; their part in its steps is a guess."

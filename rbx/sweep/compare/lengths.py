@@ -30,7 +30,8 @@ def delivered_lengths(
     """Median delivered length of each prompt and model, over all cells.
 
     A pair that was never served has the grid's length times what the model's delivered lengths are of the
-    grid's, on average.
+    grid's, on average. An answer that its cap cut off would have been longer: as long as the grid says, or
+    by a token, so that it is cut again.
     """
     shape = prompts.output_tokens.shape
     model_of = np.array([instance.model_index for instance in pool.instances])
@@ -39,7 +40,8 @@ def delivered_lengths(
         rows = np.flatnonzero(run.ok & (run.instance >= 0) & (run.output_tokens >= 1))
         at = (workload.prompt[run.request[rows]], model_of[run.instance[rows]])
         pairs.append(np.ravel_multi_index(at, shape))
-        tokens.append(run.output_tokens[rows])
+        cut_at = np.maximum(run.output_tokens[rows] + 1, prompts.output_tokens[at])
+        tokens.append(np.where(run.by_length[rows], cut_at, run.output_tokens[rows]))
     delivered, seen = _medians(np.concatenate(pairs), np.concatenate(tokens), shape)
     grid = prompts.output_tokens
     known = np.where(seen, grid, 0).sum(axis=0)

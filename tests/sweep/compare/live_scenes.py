@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,11 +15,13 @@ from rbx.config.pool import Tier
 from rbx.engine.simulator import EngineSim
 from rbx.sweep.compare.cell_run import CellRun, to_cell_run
 from rbx.sweep.context import SweepContext
-from rbx.sweep.live.table import LIVE, live_table
+from rbx.sweep.live.summary import LiveSummary
+from rbx.sweep.live.table import LIVE, live_table, write_live
 from rbx.sweep.plan import expand_policies
+from rbx.sweep.prompts import save_prompt_table
 from rbx.sweep.scoring import simulated_records
 from rbx.sweep.simulate import Outcome, SimulatedCell
-from rbx.sweep.store import CellSpec
+from rbx.sweep.store import CellSpec, SweepStore
 from rbx.sweep.workload import Arriving, draw_workload
 from tests.sweep.scenes import small_context
 
@@ -125,3 +129,55 @@ def token_stamps(
         for row, request in enumerate(requests.tolist()):
             stamps[request] = np.array(found[row])
     return stamps
+
+
+def write_store(folder: Path, scenes: Sequence[Scene], time_scale: float | None = None) -> Path:
+    """The directory that a live sweep of ``scenes`` would have left; they share pool and prompts."""
+    context, store = scenes[0].context, SweepStore(folder)
+    store.cells.mkdir(parents=True)
+    save_prompt_table(context.prompts, folder)
+    pool = context.pool
+    store.write_manifest(
+        {
+            "name": "live",
+            "engine": "live",
+            "simulated": False,
+            "synthetic_grid": True,
+            "grid": {"name": "made up", "metric": "quality"},
+            "bundle": {"path": "absent", "digest": "none", "encoder": "none"},
+            "pool": {
+                "name": pool.name,
+                "digest": pool.digest,
+                "instances": [
+                    {"name": i.name, "tier": i.tier.name, "model": i.tier.model} for i in pool.instances
+                ],
+                "tiers": [tier.model_dump(mode="json") for tier in pool.tiers],
+            },
+            "capacity": None,
+            "config": context.experiment.model_dump(mode="json"),
+            "sources": {},
+            "cells": [asdict(scene.spec) for scene in scenes],
+        }
+    )
+    for scene in scenes:
+        n = scene.spec.n_requests
+        live = LiveSummary(
+            reasons=(),
+            warnings=(),
+            fault=None,
+            simulated=time_scale is not None,
+            time_scale=time_scale,
+            started="2026-01-01T00:00:00+00:00",
+            config_version=None,
+            client={},
+            warm_up={},
+            prefix_cache=None,
+        )
+        counts = {"scheduled": n, "sent": n, "not_sent": 0, "ok": n}
+        nothing = dict.fromkeys(
+            ("error", "timeout", "cancelled", "steps", "preemptions", "batches", "infeasible", "alarms"), 0
+        )
+        ended = {"duration_s": float(scene.outcome.done_s.max()), "busy_s": {}, "live": live}
+        store.write_cell(scene.records, {"cell_id": scene.spec.cell_id, **counts, **nothing, **ended})
+        write_live(folder, scene.spec.cell_id, scene.live)
+    return folder
