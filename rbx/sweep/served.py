@@ -68,8 +68,17 @@ def read_served(sweep: Path) -> Iterator[tuple[str, pa.Table]]:
             "answers has some. A simulated sweep is scored by its grid: rbx dataset judge GRID"
         )
     for path in paths:
-        try:
-            table = pq.read_table(path)
-            yield path.stem, table.select(SERVED.names).cast(SERVED)
-        except (pa.ArrowException, OSError, KeyError) as error:
-            raise StoreError(f"{path}: not a table of served answers: {error}") from None
+        yield path.stem, _read(path)
+
+
+def read_served_cell(sweep: Path, cell_id: str) -> pa.Table:
+    """Answers of one cell, none where it kept none; raises ``StoreError`` for another kind of file."""
+    path = sweep / FOLDER / f"{cell_id}.parquet"
+    return _read(path) if path.exists() else SERVED.empty_table()
+
+
+def _read(path: Path) -> pa.Table:
+    try:
+        return pq.read_table(path).select(SERVED.names).cast(SERVED)
+    except (pa.ArrowException, OSError, KeyError) as error:
+        raise StoreError(f"{path}: not a table of served answers: {error}") from None
