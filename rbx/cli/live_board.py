@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 _REFRESH_PER_S = 4
 _LINE_EVERY_S = 10.0
+_FIRST_GUESS_S = 20.0  # of what a cell takes beyond its arrivals, until one has ended
 
 
 class LiveBoard:
@@ -29,19 +30,18 @@ class LiveBoard:
         """Nothing is under way."""
         self._console = console
         self._tiers = {instance.name: instance.tier.name for instance in plan.context.pool.instances}
-        self._drain_s = plan.context.experiment.live.drain_s if plan.context.experiment.live else 0.0
         self._todo: tuple[CellSpec, ...] = ()
         self._finished = self._invalid = 0
         self._cell: CellSpec | None = None
         self._phase = "preparing"
         self._tally: Tally | None = None
-        self._spent_s: list[tuple[float, float]] = []  # planned and real seconds of finished cells
-        self._begun_s = 0.0
+        self._beyond_s: list[float] = []  # what finished cells took beyond their arrivals
+        self._begun_s: float | None = None
         self._told_s = 0.0
 
     def note(self, words: str) -> None:
         """A line that stays."""
-        self._console.print(printable(words), markup=False, highlight=False)
+        self._console.print(printable(words), markup=False, highlight=False, soft_wrap=True)
 
     def planned(self, todo: tuple[CellSpec, ...], finished: int) -> None:
         """What will be run."""
@@ -51,11 +51,15 @@ class LiveBoard:
 
     def begun(self, cell: CellSpec) -> None:
         """A cell is under way."""
-        self._cell, self._tally, self._begun_s = cell, None, time.monotonic()
+        self._cell, self._tally, self._begun_s = cell, None, None
 
-    def phase(self, words: str) -> None:
-        """What is being done for it."""
+    def phase(self, words: str, *, waiting: bool = False) -> None:
+        """What is being done for it; servers that come up take time once, not in every cell."""
         self._phase = words
+        if not waiting and self._begun_s is None:
+            self._begun_s = time.monotonic()
+        if waiting and self._cell is not None and not self._console.is_terminal:
+            self.note(f"{_named(self._cell)}: {words}")
 
     def counted(self, tally: Tally) -> None:
         """Where its requests stand."""
@@ -63,12 +67,13 @@ class LiveBoard:
         now_s = time.monotonic()
         if not self._console.is_terminal and now_s - self._told_s >= _LINE_EVERY_S:
             self._told_s = now_s
-            self.note("  ".join(words for _, words in self._figures()))
+            self.note("; ".join(f"{label} {words}" for label, words in self._figures()))
 
     def ended(self, cell: CellSpec, summary: CellSummary) -> None:
         """It is kept."""
         self._finished += 1
-        self._spent_s.append((_planned_s(cell), time.monotonic() - self._begun_s))
+        if self._begun_s is not None:
+            self._beyond_s.append(time.monotonic() - self._begun_s - _planned_s(cell))
         live = summary.live
         verdict = "" if live is None or live.valid else "  INVALID: " + "; ".join(live.reasons)
         self._invalid += bool(verdict)
@@ -80,7 +85,7 @@ class LiveBoard:
         )
         for line in live.warnings if live is not None else ():
             self.note(f"      {line}")
-        self._cell, self._tally = None, None
+        self._cell, self._tally, self._begun_s = None, None, None
 
     def _figures(self) -> Iterator[tuple[str, str]]:
         """(label, figures) of the cell under way."""
@@ -101,12 +106,9 @@ class LiveBoard:
         left = self._todo[self._finished :]
         if not left:
             return ""
-        # Real over planned seconds so far; until a cell has ended, its plan must do.
-        planned_s, real_s = (
-            (sum(column) for column in zip(*self._spent_s, strict=True)) if self._spent_s else (1.0, 1.0)
-        )
-        passed_s = time.monotonic() - self._begun_s if self._cell is not None else 0.0
-        left_s = max(0.0, sum(map(_planned_s, left)) * real_s / planned_s - passed_s)
+        beyond_s = sum(self._beyond_s) / len(self._beyond_s) if self._beyond_s else _FIRST_GUESS_S
+        passed_s = 0.0 if self._begun_s is None else time.monotonic() - self._begun_s
+        left_s = max(0.0, sum(_planned_s(cell) + beyond_s for cell in left) - passed_s)
         return f", about {_duration(left_s)} left"
 
     def __rich__(self) -> Any:

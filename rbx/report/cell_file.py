@@ -5,6 +5,7 @@ from __future__ import annotations
 from pydantic import BaseModel, ConfigDict
 
 from rbx.config.base import NonNegativeFloat, NonNegativeInt
+from rbx.sweep.live.summary import LiveSummary
 from rbx.sweep.store import CellSummary
 
 
@@ -27,8 +28,10 @@ class _CellFile(BaseModel):
     alarms: NonNegativeInt
     duration_s: NonNegativeFloat
     records_sha256: str
+    live: LiveSummary | None = None
 
 
 def parse_summary(content: bytes) -> CellSummary:
     """The summary in the content of a ``cells/CELL.json``; raises pydantic's ``ValidationError``."""
-    return CellSummary(**_CellFile.model_validate_json(content).model_dump())
+    found = _CellFile.model_validate_json(content)
+    return CellSummary(**{name: getattr(found, name) for name in _CellFile.model_fields})

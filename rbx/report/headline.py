@@ -9,6 +9,8 @@ from typing import Any
 from rbx.report.analysis import Analysis
 from rbx.report.answer import AnswerList, Fought, answer, compared
 from rbx.report.decision_tables import saturation_warnings
+from rbx.report.engine import served_words
+from rbx.report.live_tables import live_warnings
 from rbx.report.number import percent
 from rbx.report.ontime.words import on_time_answer
 from rbx.report.point import Point
@@ -32,13 +34,6 @@ def headline(analysis: Analysis) -> Headline:
     )
 
 
-def kinds(analysis: Analysis) -> tuple[str, ...]:
-    """``SYNTHETIC GRID`` and ``SIMULATED ENGINE`` where they apply."""
-    manifest = analysis.sweep.manifest
-    marks = (("synthetic_grid", "SYNTHETIC GRID"), ("simulated", "SIMULATED ENGINE"))
-    return tuple(words for key, words in marks if manifest.get(key))
-
-
 def what_was_run(analysis: Analysis) -> str:
     """Policies, rates, seeds, prompts, pool, engine and labels in one or two sentences."""
     manifest, sweep = analysis.sweep.manifest, analysis.sweep
@@ -48,11 +43,6 @@ def what_was_run(analysis: Analysis) -> str:
     pool = manifest.get("pool") or {}
     grid = manifest.get("grid") or {}
     requests = sum(cell.spec.n_requests for cell in sweep.cells)
-    served = (
-        "Latency and throughput come from a simulated engine in virtual time, not from servers."
-        if manifest.get("simulated")
-        else "Requests were served by live servers."
-    )
     labels = (
         "Prompts and scores are synthetic: read the shape, not the level."
         if manifest.get("synthetic_grid")
@@ -65,7 +55,7 @@ def what_was_run(analysis: Analysis) -> str:
         f"{len(sweep.prompt_ids):,} prompts, on pool {pool.get('name', '?')} "
         f"({_plural(len(pool.get('instances', [])), 'instance')}, "
         f"{_plural(len(pool.get('tiers', [])), 'tier')}). "
-        f"{served} {labels}"
+        f"{served_words(sweep)} {labels}"
     )
 
 
@@ -126,6 +116,7 @@ def _warnings(analysis: Analysis) -> Iterable[str]:
         )
     if sweep.unmatched:
         yield f"{sweep.unmatched:,} completed requests have no score and are left out of quality means."
+    yield from live_warnings(sweep)
     yield from _overload(analysis)
     yield from _fallbacks(analysis)
     late = [

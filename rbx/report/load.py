@@ -37,7 +37,10 @@ class Cell:
 
 @dataclass(frozen=True)
 class InvalidCell:
-    """A finished cell that can't be reported, and everything that is wrong with it."""
+    """A finished cell that can't be reported, and everything that is wrong with it.
+
+    A live cell may say itself that it counts for nothing: its client was late, its servers were others.
+    """
 
     spec: CellSpec
     reasons: tuple[str, ...]
@@ -123,6 +126,8 @@ def _read_cell(
         return InvalidCell(spec, (f"{path.name} can't be read: {error}",))
     if hashlib.sha256(content).hexdigest() != summary.records_sha256:
         return InvalidCell(spec, (f"{path.name} is not the file its summary was written for",))
+    if summary.live is not None and not summary.live.valid:
+        return InvalidCell(spec, summary.live.reasons)
     reasons = column_faults(table, RECORDS)
     if not reasons:
         reasons = faults(

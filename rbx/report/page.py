@@ -17,8 +17,10 @@ from rbx.report.decision_tables import decisions_table
 from rbx.report.definitions import DEFINITIONS, interval_words
 from rbx.report.dominance import QUALITY_MARGIN
 from rbx.report.duel_tables import baseline_table, duels_table, standing_table, tally_table
+from rbx.report.engine import kinds
 from rbx.report.figures.drawing import Drawing
-from rbx.report.headline import headline, kinds
+from rbx.report.headline import headline
+from rbx.report.live_tables import live_tables
 from rbx.report.number import percent
 from rbx.report.ontime.definitions import ON_TIME_DEFINITIONS, on_time_words
 from rbx.report.ontime.estimator_tables import estimator_tables
@@ -67,7 +69,7 @@ def render_page(analysis: Analysis, drawings: Iterable[Drawing]) -> str:
         js=_asset("page.js"),
         name=str(manifest.get("name", analysis.sweep.folder.name)),
         created=str(manifest.get("created", "")),
-        kinds=kinds(analysis),
+        kinds=kinds(analysis.sweep),
         headline=headline(analysis),
         comparisons=[table for table in _comparisons(analysis) if table.rows],
         gains=_gains(analysis),
@@ -77,6 +79,7 @@ def render_page(analysis: Analysis, drawings: Iterable[Drawing]) -> str:
         margin=f"{QUALITY_MARGIN:g}",
         winners=winners_table(analysis),
         references=references_table(analysis),
+        live=live_tables(analysis.sweep),
         on_time_figures=[(d, Markup(d.inline_svg)) for d in shown if d.name in _ON_TIME_FIGURES],
         figures=[
             (d, Markup(d.inline_svg))

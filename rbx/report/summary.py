@@ -9,6 +9,7 @@ from typing import Any
 from rbx.report.analysis import Against, Analysis, PointResult, RateResult, TailKey, Winner
 from rbx.report.bootstrap import LEVEL
 from rbx.report.dominance import Duel, Trade
+from rbx.report.engine import SIMULATED_ENGINE, kinds
 from rbx.report.interval import Interval
 from rbx.report.ontime.published import are_comparable
 from rbx.report.ontime.summary import summarise_on_time
@@ -20,7 +21,8 @@ def summarise(analysis: Analysis) -> dict[str, Any]:
     sweep, manifest = analysis.sweep, analysis.sweep.manifest
     summary = {
         "name": manifest.get("name"),
-        "simulated": bool(manifest.get("simulated")),
+        "simulated": SIMULATED_ENGINE in kinds(sweep),
+        "kinds": list(kinds(sweep)),
         "synthetic_grid": bool(manifest.get("synthetic_grid")),
         "grid": manifest.get("grid"),
         "pool": (manifest.get("pool") or {}).get("name"),

@@ -10,7 +10,8 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from rbx.report.analysis import Analysis
-from rbx.report.headline import headline, kinds
+from rbx.report.engine import kinds
+from rbx.report.headline import headline
 from rbx.report.ontime.leaders import leaders_table
 from rbx.report.plain_text import printable
 from rbx.report.rate_tables import rate_tables
@@ -26,7 +27,9 @@ def print_report(console: Console, analysis: Analysis) -> None:
     """What was run, what wins, what does not, and the cells of the middle rate."""
     words = headline(analysis)
     name = str(analysis.sweep.manifest.get("name", ""))
-    console.print(Text(printable(name), style="bold"), Text(" · ".join(kinds(analysis)), style="bold red"))
+    console.print(
+        Text(printable(name), style="bold"), Text(" · ".join(kinds(analysis.sweep)), style="bold red")
+    )
     console.print(Text(printable(words.run)))
     for line in words.warnings:
         console.print(Text(f"! {printable(line)}", style="yellow"))
@@ -37,7 +40,7 @@ def print_report(console: Console, analysis: Analysis) -> None:
         if found.note:
             console.print(Text(found.note, style="dim"))
     console.print()
-    stamp = " · ".join(kinds(analysis))
+    stamp = " · ".join(kinds(analysis.sweep))
     if analysis.on_time is not None:
         console.print(as_rich(leaders_table(analysis.on_time), stamp))
     console.print(as_rich(winners_table(analysis), stamp))

@@ -19,6 +19,7 @@ from matplotlib.ticker import LogLocator, NullLocator
 
 from rbx.report.analysis import Analysis, PointResult
 from rbx.report.bootstrap import LEVEL
+from rbx.report.engine import kinds
 from rbx.report.keeping_up import OVERLOADED_WORDS
 from rbx.report.plain_text import printable
 from rbx.report.point import Point
@@ -140,10 +141,8 @@ def rate_words(rate_per_s: float, load: float | None) -> str:
 
 
 def stamp(analysis: Analysis) -> str:
-    """What must stand on every figure that is not a measurement of real servers on real prompts."""
-    manifest = analysis.sweep.manifest
-    words = [("synthetic_grid", "SYNTHETIC GRID"), ("simulated", "SIMULATED ENGINE")]
-    return " · ".join(word for key, word in words if manifest.get(key))
+    """What served the requests, and whether the prompts are synthetic: it stands on every figure."""
+    return " · ".join(kinds(analysis.sweep))
 
 
 def foot(

@@ -94,7 +94,7 @@ class LiveCell:
 
     async def _run(self, target: LiveTarget) -> _Run:
         policy = _POLICY.validate_python(self._cell.policy)
-        self._onlooker.phase("waiting for the servers")
+        self._onlooker.phase("waiting for the servers", waiting=True)
         await target.ready()
         identity = await target.identity()
         await target.install(policy)

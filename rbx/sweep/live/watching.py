@@ -19,8 +19,8 @@ class Onlooker(Protocol):
         """A cell is under way."""
         ...
 
-    def phase(self, words: str) -> None:
-        """What is being done for it."""
+    def phase(self, words: str, *, waiting: bool = False) -> None:
+        """What is being done for it; ``waiting`` for servers, which may take as long as they like."""
         ...
 
     def counted(self, tally: Tally) -> None:
