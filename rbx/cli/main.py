@@ -37,6 +37,9 @@ COMMANDS: dict[str, Lazy] = {
     "sweep": Lazy("rbx.cli.sweep:sweep", "Run an experiment: every policy x rate x seed."),
     "report": Lazy("rbx.cli.report:report", "Turn a sweep into tables, figures and one HTML page."),
     "validate": Lazy("rbx.cli.validate:validate", "Replay a live sweep in the simulator: how far off is it?"),
+    "cell": Lazy(
+        "rbx.cli.cell:app", "Export a cell as a result of vllm bench serve, or import such results."
+    ),
     "bench": Lazy("rbx.cli.bench:app", "Measure what decisions cost on this machine."),
 }
 

@@ -1,0 +1,1 @@
+"""Cells in the words of other tools, and their results as cells of ours."""
