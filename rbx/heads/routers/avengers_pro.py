@@ -1,0 +1,156 @@
+"""Avengers-Pro: models are ranked within clusters of prompts, and a prompt asks the nearest clusters.
+
+After the published description and code (arXiv 2508.12631): k-means over unit embeddings; in a cluster a
+model's balance is p_w·(its mean score, scaled to [0, 1] over the models) + (1 − p_w)·(1 − its mean cost ÷
+the largest); a prompt's score of a model is Σ softmax(−β·distance)·1/(1 + rank) over its ``top_k`` nearest
+clusters, with distance 1 − centre·embedding. The number of clusters is not published for RouteBalance's
+models: it is chosen on held-out training prompts and recorded.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import softmax
+
+from rbx.errors import BundleError
+from rbx.heads.encoder import Embeddings
+from rbx.heads.routers.head import Arrays
+from rbx.heads.routers.task import RouterTask
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+CLUSTERS = (8, 16, 25, 32, 60)  # 25, 32 and 60 stand in the published code and configurations
+PERFORMANCE_WEIGHTS = (0.25, 0.39, 0.53, 0.70, 0.80)  # RouteBalance's grid
+TOP_K, BETA = 3, 5.0  # RouteBalance's wrapper
+STARTS = 10  # of k-means; one while the number of clusters is chosen
+
+
+@dataclass(frozen=True)
+class AvengersPro:
+    """K clusters, M models: ``centres`` (K, dim), mean ``quality`` and ``cost_usd`` of each model (K, M).
+
+    A cluster without a label of a model holds that model's mean over all training prompts.
+    """
+
+    models: tuple[str, ...]
+    centres: Floats
+    quality: Floats
+    cost_usd: Floats
+    performance_weight: float = 0.8
+    top_k: int = TOP_K
+    beta: float = BETA
+    held_out: tuple[tuple[int, float], ...] = ()
+
+    @property
+    def described(self) -> dict[str, Any]:
+        """See ``RouterHead``; ``held_out`` is the utility of each number of clusters that was tried."""
+        return {
+            "models": list(self.models),
+            "clusters": len(self.centres),
+            "performance_weight": self.performance_weight,
+            "top_k": self.top_k,
+            "beta": self.beta,
+            "held_out_utility": {str(k): value for k, value in self.held_out},
+        }
+
+    @property
+    def arrays(self) -> Arrays:
+        """See ``RouterHead``."""
+        return {"centres": self.centres, "quality": self.quality, "cost_usd": self.cost_usd}
+
+    def weighing(self, performance_weight: float) -> AvengersPro:
+        """The same clusters at another p_w in [0, 1]."""
+        if not 0.0 <= performance_weight <= 1.0:
+            raise BundleError(f"performance_weight is {performance_weight}; it lies in [0, 1]")
+        return replace(self, performance_weight=performance_weight)
+
+    @property
+    def rank(self) -> Ints:
+        """Of each model in each cluster, (K, M): 0 is the best; ties go to the cheaper model."""
+        low = self.quality.min(axis=1, keepdims=True)
+        spread = self.quality.max(axis=1, keepdims=True) - low
+        scaled = np.where(spread > 0, (self.quality - low) / np.where(spread > 0, spread, 1.0), 1.0)
+        thrift = 1.0 - self.cost_usd / self.cost_usd.max(axis=1, keepdims=True)
+        balance = self.performance_weight * scaled + (1.0 - self.performance_weight) * thrift
+        order = np.lexsort((self.cost_usd, -balance), axis=1)
+        rank = np.empty_like(order)
+        np.put_along_axis(rank, order, np.arange(order.shape[1])[None, :], axis=1)
+        return rank.astype(np.int64)
+
+    def score(self, embeddings: Embeddings) -> Floats:
+        """See ``RouterHead``."""
+        distance = 1.0 - embeddings.astype(np.float64) @ self.centres.T
+        nearest = np.argsort(distance, axis=1, kind="stable")[:, : self.top_k]
+        weight = softmax(-self.beta * np.take_along_axis(distance, nearest, axis=1), axis=1)
+        return np.asarray(np.einsum("pk,pkm->pm", weight, 1.0 / (1.0 + self.rank[nearest])))
+
+
+def train(task: RouterTask, seed: int) -> AvengersPro:
+    """Choose the number of clusters on held-out prompts, then cluster all of them."""
+    sizes = [k for k in CLUSTERS if k <= len(task.texts) // 2] or [1]
+    held_out = []
+    for clusters in sizes:
+        rng = np.random.default_rng([seed, clusters])
+        gains = [
+            _utility(_fit(task.rows(kept), clusters, seed, starts=1), task.rows(held))
+            for kept, held in task.folds(rng)
+        ]
+        held_out.append((clusters, float(np.mean(gains))))
+    best = max(held_out, key=lambda tried: tried[1])[0]
+    return replace(_fit(task, best, seed, starts=STARTS), held_out=tuple(held_out))
+
+
+def restore(described: dict[str, Any], arrays: Arrays) -> AvengersPro:
+    """The head of what was stored."""
+    return AvengersPro(
+        models=tuple(described["models"]),
+        centres=arrays["centres"],
+        quality=arrays["quality"],
+        cost_usd=arrays["cost_usd"],
+        performance_weight=described["performance_weight"],
+        top_k=described["top_k"],
+        beta=described["beta"],
+        held_out=tuple((int(k), value) for k, value in described["held_out_utility"].items()),
+    )
+
+
+def _fit(task: RouterTask, clusters: int, seed: int, starts: int) -> AvengersPro:
+    from sklearn.cluster import KMeans
+
+    means = KMeans(clusters, n_init=starts, random_state=seed).fit(task.embeddings.astype(np.float64))
+    member = np.eye(clusters)[means.labels_]
+    return AvengersPro(
+        models=task.models,
+        centres=np.asarray(means.cluster_centers_, dtype=np.float64),
+        quality=_means(member, task.score),
+        cost_usd=_means(member, task.cost_usd),
+    )
+
+
+def _means(member: Floats, values: Floats) -> Floats:
+    """Means of ``values`` (N, M) over the members (N, K) of each cluster, missing values left out."""
+    known = ~np.isnan(values)
+    count = member.T @ known
+    total = member.T @ np.where(known, values, 0.0)
+    overall = np.broadcast_to(np.nanmean(values, axis=0), total.shape)
+    return np.where(count > 0, total / np.maximum(count, 1), overall)
+
+
+def _utility(head: AvengersPro, held: RouterTask) -> float:
+    """Mean over the published p_w of p_w·quality + (1 − p_w)·(1 − cost ÷ the dearest model's)."""
+    known = ~(np.isnan(held.score) | np.isnan(held.cost_usd)).any(axis=1)
+    score, cost_usd = held.score[known], held.cost_usd[known]
+    if not len(score):
+        return 0.0
+    thrift = 1.0 - cost_usd / cost_usd.max(axis=1, keepdims=True)
+    rows = np.arange(len(score))
+    gained = []
+    for weight in PERFORMANCE_WEIGHTS:
+        pick = head.weighing(weight).score(held.embeddings[known]).argmax(axis=1)
+        gained.append(np.mean(weight * score[rows, pick] + (1.0 - weight) * thrift[rows, pick]))
+    return float(np.mean(gained))
