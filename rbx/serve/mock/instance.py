@@ -129,6 +129,7 @@ class MockInstance:
                 Route("/health", self._health),
                 Route("/version", self._version),
                 Route("/metrics", self._metrics),
+                Route("/reset_prefix_cache", self._reset_prefix_cache, methods=["POST"]),
             ]
         )
 
@@ -150,6 +151,11 @@ class MockInstance:
     async def _version(self, request: Request) -> Response:
         # Beside vLLM's own key: whoever measures here is to know that it is a simulation.
         return JSONResponse({"version": VERSION, "rbx_mock": {"time_scale": self._time_scale}})
+
+    async def _reset_prefix_cache(self, request: Request) -> Response:
+        """There is none; as vLLM in its development mode, no while requests hold blocks."""
+        seen = self.engine.telemetry()
+        return JSONResponse({"success": not (seen.running[0] or seen.waiting[0])})
 
     async def _metrics(self, request: Request) -> Response:
         fault = self._condition.telemetry
