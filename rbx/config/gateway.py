@@ -53,10 +53,14 @@ class BreakerConfig(StrictModel):
 
 
 class Admission(StrictModel):
-    """Beyond these bounds requests are turned away with 429 and Retry-After."""
+    """Beyond these bounds requests are turned away with 429 and Retry-After.
+
+    Without ``max_in_flight`` the pool's seats decide, as far as its instances are up: 1.5 requests for each
+    one that an instance works on at once, which is its ``max_num_seqs``, or what its KV blocks hold.
+    """
 
     max_waiting: _Requests = 1024  # not yet sent to an instance
-    max_in_flight: _Requests = 8192
+    max_in_flight: _Requests | None = None
     retry_after_s: NonNegativeFloat = 1.0
 
 
@@ -94,7 +98,8 @@ class GatewayConfig(StrictModel):
     scheduler: SchedulerConfig = SchedulerConfig()
     slo: Slo = Slo()  # targets of requests that bring none
     max_output_tokens: PositiveInt = 1024  # of requests that bring no limit
-    typical_prompt_tokens: PositiveInt = 256  # for policies that reckon with a mean prompt
+    # For policies that reckon with a mean prompt; without it the bundle's, or 256.
+    typical_prompt_tokens: PositiveInt | None = None
     deadlines: Deadlines = Deadlines()
     retries: Retries = Retries()
     breaker: BreakerConfig = BreakerConfig()

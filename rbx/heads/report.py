@@ -67,6 +67,7 @@ class TrainingReport:
     k: int
     n_train: int
     n_test: int
+    mean_input_tokens: float  # of the training prompts
     label_coverage: float
     models: tuple[ModelReport, ...]
     routing: RoutingReport

@@ -194,6 +194,7 @@ def _report(
         k=knn.k,
         n_train=len(task.train),
         n_test=len(task.test),
+        mean_input_tokens=float(task.view.input_tokens[task.train].mean()),
         label_coverage=float(np.mean(~np.isnan(task.score))),
         models=models,
         routing=routing,

@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 
 import numpy as np
 import orjson
@@ -20,13 +21,12 @@ from rbx.serve.gateway.config_api import ConfigEndpoint
 from rbx.serve.gateway.errors import ApiError, internal
 from rbx.serve.gateway.estimate import EstimateEndpoint
 from rbx.serve.gateway.gateway import FREE_MODELS, Gateway
-from rbx.serve.gateway.incoming import ClientLeft, headers_of, read_body, request_id, until_left
+from rbx.serve.gateway.incoming import ClientLeft, Intake, headers_of, request_id, until_left
 from rbx.serve.gateway.openapi import openapi
 from rbx.serve.gateway.reply import Reply
 from rbx.serve.gateway.request import Path, read_request
 
 _log = logging.getLogger(__name__)
-LARGE_BYTES = 2**18  # a body beyond this is read in a thread
 _CODES = {404: "not_found", 405: "method_not_allowed"}
 
 
@@ -42,16 +42,18 @@ def gateway_app(gateway: Gateway, *, config_token: str | None = None) -> Starlet
         try:
             yield
         finally:
+            intake.close()
             await gateway.stop()
 
+    intake = Intake()
     pages = Pages(gateway)
     return Starlette(
         routes=[
-            Route("/v1/chat/completions", Completions(gateway, "chat/completions"), methods=["POST"]),
-            Route("/v1/completions", Completions(gateway, "completions"), methods=["POST"]),
+            Route("/v1/chat/completions", Completions(gateway, intake, "chat/completions"), methods=["POST"]),
+            Route("/v1/completions", Completions(gateway, intake, "completions"), methods=["POST"]),
             Route("/v1/models", pages.models, methods=["GET"]),
-            Route("/v1/config", ConfigEndpoint(gateway, config_token), methods=["GET", "PUT"]),
-            Route("/v1/estimate", EstimateEndpoint(gateway), methods=["POST"]),
+            Route("/v1/config", ConfigEndpoint(gateway, intake, config_token), methods=["GET", "PUT"]),
+            Route("/v1/estimate", EstimateEndpoint(gateway, intake), methods=["POST"]),
             Route("/healthz", pages.alive, methods=["GET"]),
             Route("/readyz", pages.ready, methods=["GET"]),
             Route("/metrics", pages.metrics, methods=["GET"]),
@@ -65,22 +67,24 @@ def gateway_app(gateway: Gateway, *, config_token: str | None = None) -> Starlet
 class Completions:
     """A path that answers requests; a plain ASGI application, for the sake of speed and of disconnects."""
 
-    def __init__(self, gateway: Gateway, path: Path) -> None:
+    def __init__(self, gateway: Gateway, intake: Intake, path: Path) -> None:
         """``path`` is below ``/v1``."""
         self._gateway = gateway
+        self._intake = intake
         self._path: Path = path
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
-        gateway, reply = self._gateway, Reply(send)
+        gateway, intake, reply = self._gateway, self._intake, Reply(send)
         arrived_s = gateway.clock()
+        held = 0
         try:
+            gateway.check_room()  # whom there is no room for costs no reading
             headers = headers_of(scope)
-            raw = await read_body(receive, headers)
-            if len(raw) > LARGE_BYTES:
-                asked = await asyncio.to_thread(read_request, self._path, raw, headers)
-            else:
-                asked = read_request(self._path, raw, headers)
+            raw = await intake.body(receive, headers)
+            held = len(raw)
+            asked = await intake.read(held, partial(read_request, self._path, raw, headers))
+            del raw
         except ApiError as error:
             await reply.refuse(error, {})
             self._count(reply)
@@ -92,6 +96,8 @@ class Completions:
                 await self._until_left(asyncio.ensure_future(serving), receive, reply)
             finally:
                 self._count(reply)
+        finally:
+            intake.let_go(held)
 
     def _count(self, reply: Reply) -> None:
         self._gateway.metrics.requests.labels(self._path, str(reply.status or "left")).inc()
@@ -105,8 +111,9 @@ class Completions:
             leaving.cancel()
             if not work.done():
                 self._gateway.metrics.left.inc()
-                work.cancel()
-                await asyncio.wait({work})
+                while not work.done():
+                    work.cancel()
+                    await asyncio.wait({work}, timeout=1.0)
         failure = None if work.cancelled() else work.exception()
         if failure is None:
             return

@@ -19,6 +19,8 @@ INVALID, UPSTREAM, OVERLOADED, SERVER = (
     "server_error",
 )
 
+MAX_MESSAGE_CHARACTERS = 10_000
+
 _FAULTS: dict[FaultKind, str] = {
     "refused": "takes no connections",
     "connect_timeout": "took no connection in time",
@@ -57,9 +59,19 @@ class ApiError(Exception):
 
     @property
     def fields(self) -> dict[str, Any]:
-        """The four keys of an error."""
-        message = self.message.encode(errors="replace").decode()
-        return {"message": message, "type": self.type, "param": self.param, "code": self.code}
+        """The four keys of an error; what quotes a request is cut where it is long."""
+        param = None if self.param is None else _cut(self.param, 200)
+        return {
+            "message": _cut(self.message, MAX_MESSAGE_CHARACTERS),
+            "type": self.type,
+            "param": param,
+            "code": self.code,
+        }
+
+
+def _cut(text: str, characters: int) -> str:
+    text = text.encode(errors="replace").decode()
+    return text if len(text) <= characters else f"{text[:characters]}…"
 
 
 def invalid(param: str | None, message: str, code: str | None = "invalid_value") -> ApiError:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,40 +18,53 @@ from rbx.policy.candidates import possible
 from rbx.policy.pool_state import PoolShape, PoolState
 from rbx.policy.request_table import RequestTable
 from rbx.policy.view import PoolView
-from rbx.serve.gateway.errors import ApiError, unavailable
+from rbx.serve.gateway.errors import ApiError, overloaded, unavailable
 from rbx.serve.gateway.gateway import Gateway
-from rbx.serve.gateway.incoming import ClientLeft, headers_of, read_body
+from rbx.serve.gateway.incoming import ClientLeft, Intake, headers_of
 from rbx.serve.gateway.reply import Reply
-from rbx.serve.gateway.request import Asked, read_object, read_request
+from rbx.serve.gateway.request import Asked, read_either
 from rbx.serve.gateway.targets import ttft_target_s
 from rbx.serve.watch.sight import PoolSight
+
+# Each takes a thread for as long as a policy needs to predict every instance, and decisions need one too.
+MOST_AT_ONCE = 4
 
 
 class EstimateEndpoint:
     """Takes the body of a chat or of a completion; the policy in force says how long each instance takes."""
 
-    def __init__(self, gateway: Gateway) -> None:
+    def __init__(self, gateway: Gateway, intake: Intake) -> None:
         """Bind the gateway."""
         self._gateway = gateway
+        self._intake = intake
+        self._under_way = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One request."""
         reply = Reply(send)
         try:
-            headers = headers_of(scope)
-            raw = await read_body(receive, headers)
-            path = "chat/completions" if "messages" in read_object(raw) else "completions"
-            told = await self._estimated(
-                read_request(
-                    "chat/completions" if path == "chat/completions" else "completions", raw, headers
-                )
-            )
+            told = await self._answered(receive, headers_of(scope))
         except ApiError as error:
             await reply.refuse(error, {})
         except ClientLeft:
             return
         else:
             await reply.whole(200, {"content-type": "application/json"}, orjson.dumps(told))
+
+    async def _answered(self, receive: Receive, headers: dict[str, str]) -> dict[str, Any]:
+        raw = await self._intake.body(receive, headers)
+        try:
+            if self._under_way >= MOST_AT_ONCE:
+                self._gateway.metrics.shed.labels("estimate").inc()
+                raise overloaded(f"{MOST_AT_ONCE} estimates are under way already", 1.0)
+            self._under_way += 1
+            try:
+                asked = await self._intake.read(len(raw), partial(read_either, raw, headers))
+                return await self._estimated(asked)
+            finally:
+                self._under_way -= 1
+        finally:
+            self._intake.let_go(len(raw))
 
     async def _estimated(self, asked: Asked) -> dict[str, Any]:
         gateway = self._gateway

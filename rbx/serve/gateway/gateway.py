@@ -6,6 +6,7 @@ import asyncio
 import math
 import time
 import uuid
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -29,6 +30,7 @@ from rbx.serve.gateway.placing import Begun, Placer
 from rbx.serve.gateway.readings import readings
 from rbx.serve.gateway.reply import Reply
 from rbx.serve.gateway.request import Asked
+from rbx.serve.gateway.room import Room
 from rbx.serve.gateway.targets import ttft_target_s
 from rbx.serve.gateway.trace import trace
 from rbx.serve.gateway.version import Surroundings, Version
@@ -71,6 +73,7 @@ class Gateway:
         self.clock = clock
         self.draining = False
         self.in_flight = 0
+        self._bound_to: Counter[int] = Counter()  # of those in flight, by the one model they can go to
         self._taken = 0
         self._name = uuid.uuid4().hex[:12]
         around = Surroundings(pool, bundle, self.foresight, watch, self.breakers, clock, seed)
@@ -78,6 +81,7 @@ class Gateway:
         self.placer = Placer(pool, upstreams, watch, self.breakers, self.metrics, clock)
         self._upstreams = tuple(upstreams)
         self._shape = PoolShape.of(pool)
+        self.room = Room(self._shape.model)
         self._checks: asyncio.Task[None] | None = None
         self._serving: set[asyncio.Task[Any]] = set()
         self._cutting = False
@@ -150,24 +154,30 @@ class Gateway:
         finally:
             self._serving.discard(task)
 
-    def _admit(self, asked: Asked) -> tuple[Version, int | None]:
-        """Under which version, and for which model alone; raises ``ApiError``."""
+    def check_room(self, model: int | None = None) -> None:
+        """Raises ``ApiError`` where no request more is taken on, or none for ``model`` alone."""
         version = self.versions.current
         admission = version.config.admission
         if self.draining:
             self.metrics.shed.labels("draining").inc()
             raise unavailable("the gateway is shutting down", admission.retry_after_s, "draining")
-        model = self._model(asked)
-        self._check_size(asked, model)
-        if asked.knobs.weights is not None and version.policy.kind != "routebalance":
-            message = f"the policy in force, {version.policy.label}, has no weights"
-            raise invalid("x-rbx-weights", message, "not_supported")
-        if self.in_flight >= admission.max_in_flight or version.decider.live.free_rows == 0:
+        full = self.in_flight >= self.room.most(version) or version.decider.live.free_rows == 0
+        if full or (model is not None and self._bound_to[model] >= self.room.most(version, model)):
             self.metrics.shed.labels("in_flight").inc()
             raise overloaded("too many requests are served at once", admission.retry_after_s)
         if self.placer.undecided >= admission.max_waiting:
             self.metrics.shed.labels("waiting").inc()
             raise overloaded("too many requests wait for an instance", admission.retry_after_s)
+
+    def _admit(self, asked: Asked) -> tuple[Version, int | None]:
+        """Under which version, and for which model alone; raises ``ApiError``."""
+        version = self.versions.current
+        model = self._model(asked)
+        self._check_size(asked, model)
+        if asked.knobs.weights is not None and version.policy.kind != "routebalance":
+            message = f"the policy in force, {version.policy.label}, has no weights"
+            raise invalid("x-rbx-weights", message, "not_supported")
+        self.check_room(version.only_model if model is None else model)
         return version, model
 
     def _model(self, asked: Asked) -> int | None:
@@ -201,6 +211,9 @@ class Gateway:
     ) -> None:
         request = self._enter(asked, version, model, arrived_s, request_id)
         decider = version.decider
+        only = version.only_model if model is None else model
+        if only is not None:
+            self._bound_to[only] += 1
         begun: Begun | None = None
         answered: Answered | None = None
         try:
@@ -215,6 +228,8 @@ class Gateway:
                     self._count(begun)
                 await begun.exchange.close()
             self.in_flight -= 1
+            if only is not None:
+                self._bound_to[only] -= 1
             decider.end(request.row, answered)
 
     def _enter(
@@ -308,8 +323,9 @@ class Gateway:
         self.metrics.cost_usd.labels(model).inc(account.cost_usd)
 
     async def _check_progress(self) -> None:
-        """The breakers' rule of progress, every second."""
+        """The breakers' rule of progress, and for how many requests there is room, every second."""
         n = len(self.instances)
         while True:
             await asyncio.sleep(CHECK_PERIOD_S)
             self.breakers.check(self.clock(), [self.placer.load.streams[i] > 0 for i in range(n)])
+            self.room.see(self.routable())

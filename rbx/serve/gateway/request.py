@@ -16,6 +16,9 @@ Path = Literal["chat/completions", "completions"]
 
 MAX_BODY_BYTES = 32 * 2**20
 MAX_DEPTH = 100  # JSON nested deeper than this is nobody's request; writers of JSON give up at 254
+# While JSON is read nobody else is served. Text takes little, however long; values and keys do.
+MAX_VALUES = 2**18
+MAX_KEYS = 2**17
 _LARGEST = 2**31 - 1
 # Where each path's limit stands; a server reads no other field.
 CAPS: dict[Path, tuple[str, ...]] = {
@@ -46,7 +49,10 @@ class Asked:
 
 def read_request(path: Path, raw: bytes, headers: Mapping[str, str]) -> Asked:
     """Read a body; raises ``ApiError`` (400) with the path of the field that does not hold."""
-    body = read_object(raw)
+    return _asked(path, read_object(raw), headers)
+
+
+def _asked(path: Path, body: dict[str, Any], headers: Mapping[str, str]) -> Asked:
     knobs = read_knobs(headers, body.pop(FIELD, None))
     model = body.get("model")
     if model is not None and not isinstance(model, str):
@@ -69,8 +75,22 @@ def read_request(path: Path, raw: bytes, headers: Mapping[str, str]) -> Asked:
     )
 
 
+def read_either(raw: bytes, headers: Mapping[str, str]) -> Asked:
+    """The body of a chat, which has messages, or of a completion; raises as ``read_request``."""
+    body = read_object(raw)
+    return _asked("chat/completions" if "messages" in body else "completions", body, headers)
+
+
 def read_object(raw: bytes) -> dict[str, Any]:
-    """A JSON object of bounded depth; raises ``ApiError`` (400)."""
+    """A JSON object of bounded depth and size; raises ``ApiError`` (400).
+
+    Values and keys are counted by their punctuation, that in strings included.
+    """
+    if len(raw) > MAX_KEYS and (
+        raw.count(b'":') > MAX_KEYS or raw.count(b",") + raw.count(b"[") + raw.count(b"{") > MAX_VALUES
+    ):
+        message = f"the body holds more than {MAX_VALUES} values or {MAX_KEYS} keys, going by its punctuation"
+        raise invalid(None, message, "too_many_values")
     try:
         body = orjson.loads(raw)
     except orjson.JSONDecodeError as error:

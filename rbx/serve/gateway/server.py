@@ -20,8 +20,8 @@ _CUT_S = 1  # for what is under way still, once its time to end is over
 class GatewayServer(uvicorn.Server):
     """At the first signal the gateway drains: it listens still, but ``/readyz`` and new requests get 503.
 
-    What is under way has ``drain_s`` to end; what has not is answered with 503 or an error event. Then, or at
-    a second signal, the server stops and ``run`` returns; whoever called it cleans up.
+    What is under way has ``drain_s`` to end, or until a second signal; what has not is then answered with 503
+    or an error event. Then the server stops and ``run`` returns; whoever called it cleans up.
     """
 
     def __init__(self, app: Starlette, gateway: Gateway, *, host: str, port: int, drain_s: float) -> None:
@@ -58,9 +58,12 @@ class GatewayServer(uvicorn.Server):
         draining = asyncio.ensure_future(self._gateway.drain(self._drain_s))
         while not (draining.done() or self.force_exit):
             await asyncio.wait({draining}, timeout=_LOOK_S)
-        if draining.done() and not draining.result():
-            self._gateway.cut()
         draining.cancel()
+        if self._gateway.in_flight:
+            self._gateway.cut()
+            await self._gateway.drain(_CUT_S)
+        # The rest is bounded too, and the application is still to be told of the end.
+        self.force_exit = False
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """A signal, which is not raised again afterwards as uvicorn would."""

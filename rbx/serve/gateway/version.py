@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rbx.config.base import digest
 from rbx.config.gateway import GatewayConfig
-from rbx.config.policy import BearPolicy, RouteBalancePolicy, ScorePolicy, SinglePolicy
+from rbx.config.policy import BearPolicy, RouteBalancePolicy, RoutedPolicy, ScorePolicy, SinglePolicy
 from rbx.config.pool import Pool
 from rbx.errors import ConfigError
 from rbx.heads.bundle import Bundle
@@ -27,18 +29,22 @@ from rbx.serve.gateway.foresight import Foresight
 from rbx.serve.gateway.latency_model import latency_model
 from rbx.serve.gateway.live_table import LiveTable
 from rbx.serve.gateway.restricted import RestrictedPolicy
+from rbx.serve.gateway.room import room_of, seats_of
 from rbx.serve.gateway.watching import Watching
 from rbx.serve.upstream.breaker import Breakers
 
 # A decision takes its own time here; none is added.
 NO_TIME = DecisionTimes(0.0, 0.0, 0.0, 0.0, 1)
+TYPICAL_PROMPT_TOKENS = 256.0  # where nothing tells
 
 
 @dataclass(frozen=True)
 class Version:
     """``number`` counts from 1; ``digest`` identifies ``config``. A request keeps the version it came under.
 
-    ``fresh_policy`` makes another object of the same policy, with nothing learned.
+    ``fresh_policy`` makes another object of the same policy, with nothing learned. ``seats`` (I,) is how
+    many requests each instance works on at once; ``prompt_tokens`` what a mean prompt is taken to have;
+    ``only_model`` the index of the model that the policy sends everything to, if it is such a policy.
     """
 
     number: int
@@ -48,6 +54,9 @@ class Version:
     decider: Decider
     fresh_policy: Callable[[], Policy]
     shape: PoolShape
+    seats: NDArray[np.int64]
+    prompt_tokens: float
+    only_model: int | None
 
     @property
     def label(self) -> str:
@@ -73,14 +82,14 @@ def build_version(number: int, config: GatewayConfig, around: Surroundings) -> V
     pool = around.pool
     single = config.single_policy(pool.models)
     _check_policy(single, around.bundle)
-    latency = latency_model(
-        pool, around.bundle, float(config.typical_prompt_tokens), config.max_output_tokens
-    )
+    prompt_tokens = typical_prompt_tokens(config, around.bundle)
+    latency = latency_model(pool, around.bundle, prompt_tokens, config.max_output_tokens)
     policy = policy_of(single, around, latency)
     if policy.needs.predictions and around.bundle is None:
         raise ConfigError(f"policy {single.label} predicts from the prompt; give a bundle (--bundle)")
     # Room for all that may be in flight, and for as many that a learning policy has yet to hear of.
-    live = live_table(2 * config.admission.max_in_flight, pool)
+    seats = seats_of(pool, prompt_tokens, around.foresight.mean_length_tokens)
+    live = live_table(2 * (config.admission.max_in_flight or room_of(seats)), pool)
     restricted = RestrictedPolicy(policy, shortest_queue(around, latency.shape), live)
     runtime = SchedulerRuntime(
         config.scheduler, restricted, latency.shape, live.columns, NO_TIME, batched=single.batched
@@ -98,7 +107,29 @@ def build_version(number: int, config: GatewayConfig, around: Surroundings) -> V
     )
     identity = digest(config.model_dump(mode="json"))
     fresh = partial(policy_of, single, around, latency)
-    return Version(number, config, identity, single, decider, fresh, latency.shape)
+    only = single.model if isinstance(single, RoutedPolicy) else None
+    return Version(
+        number,
+        config,
+        identity,
+        single,
+        decider,
+        fresh,
+        latency.shape,
+        seats,
+        prompt_tokens,
+        None if only is None else pool.models.index(only),
+    )
+
+
+def typical_prompt_tokens(config: GatewayConfig, bundle: Bundle | None) -> float:
+    """Of the configuration, else the mean over the bundle's training prompts where it tells it."""
+    if config.typical_prompt_tokens is not None:
+        return float(config.typical_prompt_tokens)
+    told = bundle.report.get("mean_input_tokens") if bundle is not None else None
+    if isinstance(told, float) and math.isfinite(told) and told >= 1.0:
+        return told
+    return TYPICAL_PROMPT_TOKENS
 
 
 def live_table(rows: int, pool: Pool) -> LiveTable:

@@ -25,14 +25,14 @@ class Versions:
         sight = self._around.watch.view(self._around.clock())
         await asyncio.to_thread(warm, version, self._around, sight)
 
-    async def replace(self, data: dict[str, Any], expected: str | None = None) -> Version | None:
+    async def replace(self, data: dict[str, Any], expected: frozenset[str] | None = None) -> Version | None:
         """Validate ``data`` whole and put it in force; raises ``ConfigError`` with every fault.
 
-        With ``expected``, the label of the version that it is to replace, None if another is in force.
+        With ``expected``, labels of versions that it may replace, None if another is in force.
         """
-        config = parse(GatewayConfig, data, where="config")
+        config = await asyncio.to_thread(parse, GatewayConfig, data, where="config")
         async with self._turn:
-            if expected is not None and expected != self.current.label:
+            if expected is not None and self.current.label not in expected:
                 return None
             number = self.current.number + 1
             version = await asyncio.to_thread(build_version, number, config, self._around)

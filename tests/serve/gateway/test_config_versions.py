@@ -95,6 +95,81 @@ def test_an_outdated_writer_is_told_so() -> None:
         assert place.client.get("/v1/config").json()["policy"] == "always:tiny/shortest-queue"
 
 
+@pytest.mark.parametrize(
+    ("given", "status"),
+    [
+        (["*"], 200),
+        (['"{tag}"'], 200),
+        (['"other"', '"{tag}"'], 200),
+        (['"a,b" ,, "{tag}",'], 200),
+        (['"other"'], 412),
+        (['""'], 412),
+        (['W/"{tag}"'], 412),
+        (['"other", W/"{tag}"'], 412),
+        ([""], 400),
+        ([","], 400),
+        (["{tag}"], 400),
+        (['"{tag}'], 400),
+        (['"a""b"'], 400),
+        (['*, "{tag}"'], 400),
+        (['w/"{tag}"'], 400),
+        (['"a b"'], 400),
+        (["," * 20_000 + "x"], 400),
+    ],
+    ids=str,
+)
+def test_if_match_as_rfc_9110_has_it(given: list[str], status: int) -> None:
+    with serving() as place:
+        tag = place.client.get("/v1/config").json()["label"]
+        headers = [("if-match", value.replace("{tag}", tag)) for value in given]
+        answer = place.client.put("/v1/config", json=always("tiny"), headers=headers)
+        assert answer.status_code == status, answer.text
+        if status == 400:
+            assert answer.json()["error"]["param"] == "if-match"
+        in_force = place.client.get("/v1/config").json()["policy"]
+        assert (in_force == "always:tiny/shortest-queue") == (status == 200)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("via", "1.1 proxy"),
+        ("forwarded", "for=10.0.0.1"),
+        ("x-forwarded-for", "10.0.0.1"),
+        ("x-forwarded-host", "gateway.example"),
+        ("x-forwarded-proto", "https"),
+        ("x-forwarded-anything", "1"),
+        ("x-real-ip", "10.0.0.1"),
+        ("cf-connecting-ip", "10.0.0.1"),
+        ("origin", "http://127.0.0.1:8200"),
+        ("sec-fetch-site", "cross-site"),
+        ("sec-fetch-site", "same-site"),
+        ("sec-fetch-site", "same-origin"),
+        ("host", "evil.example"),
+        ("host", "gateway.example:8200"),
+        ("host", "10.0.0.1"),
+    ],
+)
+def test_without_a_token_only_direct_requests_are_let_in(name: str, value: str) -> None:
+    with serving() as place:
+        for send in (place.client.put, place.client.get):
+            more: dict[str, Any] = {"json": always("tiny")} if send == place.client.put else {}
+            answer = send("/v1/config", headers={name: value}, **more)
+            assert answer.status_code == 403
+            assert answer.json()["error"]["code"] == "forbidden"
+        assert place.client.get("/v1/config").json()["version"] == 1
+    with serving(config_token="s3cret") as place:
+        good = {"authorization": "Bearer s3cret", name: value}
+        assert place.client.put("/v1/config", json=always("tiny"), headers=good).status_code == 200
+
+
+@pytest.mark.parametrize("host", ["localhost", "LOCALHOST:8200", "127.0.0.1:1", "[::1]:8200", "a.localhost."])
+def test_this_machines_own_names_are_let_in(host: str) -> None:
+    with serving() as place:
+        headers = {"host": host, "sec-fetch-site": "none"}
+        assert place.client.put("/v1/config", json=always("tiny"), headers=headers).status_code == 200
+
+
 def test_the_configuration_is_guarded() -> None:
     with serving(config_token="s3cret") as place:
         assert place.client.get("/v1/config").status_code == 401
@@ -104,8 +179,17 @@ def test_the_configuration_is_guarded() -> None:
             assert answer.status_code == 401
         good = {"authorization": "Bearer s3cret"}
         assert place.client.get("/v1/config", headers=good).status_code == 200
+
+
+def test_what_is_in_force_where_the_file_says_nothing_is_shown() -> None:
+    """1.5 for each of 4 x 16 seats; 16 KiB of KV blocks hold more than that."""
     with serving() as place:
-        assert place.client.get("/v1/config").status_code == 200
-        for name in ("x-forwarded-for", "origin"):
-            answer = place.client.put("/v1/config", json=always("tiny"), headers={name: "10.0.0.1"})
-            assert answer.status_code == 403
+        assert place.client.get("/v1/config").json()["effective"] == {
+            "max_in_flight": 96,
+            "typical_prompt_tokens": 256.0,
+        }
+        told = {**SHORTEST, "admission": {"max_in_flight": 7}, "typical_prompt_tokens": 99}
+        assert place.client.put("/v1/config", json=told).json()["effective"] == {
+            "max_in_flight": 7,
+            "typical_prompt_tokens": 99.0,
+        }

@@ -223,7 +223,7 @@ def test_clients_that_leave_before_the_first_token_leave_nothing_behind() -> Non
 def test_clients_that_leave_before_the_decision_leave_nothing_behind(bundle: Bundle, held_by: str) -> None:
     own = vars(bundle)["encoder"]
     policy = {"kind": "routebalance", "weights": [[1.0, 0.0, 0.0]]}
-    window = {"mode": "fixed", "max_size": 64, "window_s": 1.0 if held_by == "window" else 0.05}
+    window = {"mode": "fixed", "max_size": 64, "window_s": 3.0 if held_by == "window" else 0.05}
     held = config(
         policy=policy, deadlines={"encode_s": 5.0}, scheduler={"batching": {**window, "eager": False}}
     )
@@ -320,27 +320,3 @@ def test_draining_finishes_what_is_served_and_takes_on_nothing() -> None:
         assert turned.json()["error"]["code"] == "draining"
         thread.join()
         assert answers[0].content.endswith(b"data: [DONE]\n\n")
-
-
-def is_cut(place: Serving) -> bool:
-    with pytest.raises(httpx.RemoteProtocolError):
-        leave_after(place, 1_000)
-    return True
-
-
-def test_a_second_signal_does_not_wait_for_what_is_under_way() -> None:
-    with serving(tokens=10_000, pace_s=0.05) as place:
-        cut: list[bool] = []
-        thread = threading.Thread(target=lambda: cut.append(is_cut(place)))
-        thread.start()
-        until_s = time.monotonic() + 5
-        while place.gateway.in_flight == 0 and time.monotonic() < until_s:
-            time.sleep(0.005)
-        place.server.handle_exit(15, None)
-        place.server.handle_exit(15, None)
-        until_s = time.monotonic() + 4
-        while sum(instance.under_way for instance in place.instances) and time.monotonic() < until_s:
-            time.sleep(0.01)
-        assert sum(instance.cancelled for instance in place.instances) == 1
-        thread.join()
-        assert cut == [True]

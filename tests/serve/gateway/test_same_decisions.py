@@ -22,7 +22,7 @@ from rbx.scheduler.runtime import SchedulerRuntime
 from rbx.serve.gateway.decider import Placement
 from rbx.serve.gateway.foresight import Foresight
 from rbx.serve.gateway.latency_model import latency_model
-from rbx.serve.gateway.version import NO_TIME, Surroundings, build_version
+from rbx.serve.gateway.version import NO_TIME, Surroundings, build_version, typical_prompt_tokens
 from rbx.serve.upstream.breaker import Breakers
 from rbx.serve.watch.sight import PoolSight
 from tests.serve.gateway.serving import small_pool
@@ -120,7 +120,7 @@ def simulated(
         np.full(N, np.inf),
     ).checked()
     single = config.single_policy(POOL.models)
-    latency = latency_model(POOL, bundle, config.typical_prompt_tokens, config.max_output_tokens)
+    latency = latency_model(POOL, bundle, typical_prompt_tokens(config, bundle), config.max_output_tokens)
     policy = build_policy(single, POOL.models, bundle.tpot, latency, np.random.default_rng([0, 0]))
     runtime = SchedulerRuntime(config.scheduler, policy, shape, table, NO_TIME, batched=single.batched)
     watch = RecordedWatch(recording)
@@ -211,7 +211,8 @@ async def settle(decider: Any, clock: EventTime, until_s: float) -> None:
 def test_one_recording_two_drivers_one_answer(bundle: Bundle, policy: dict[str, Any], mode: str) -> None:
     recording = Recording.drawn()
     batching = {"mode": mode, "eager": False}
-    config = parse(GatewayConfig, {"policy": policy, "scheduler": {"batching": batching}}, where="test")
+    given = {"policy": policy, "scheduler": {"batching": batching}, "admission": {"max_in_flight": N}}
+    config = parse(GatewayConfig, given, where="test")
     expected = simulated(recording, config, bundle)
     found = asyncio.run(live(recording, config, bundle))
     assert len(expected) == N
