@@ -18,7 +18,7 @@ SOURCES = sorted((ROOT / "rbx").rglob("*.py"))
 PYTHON = sorted(path for folder in ("rbx", "tests", "benchmarks") for path in (ROOT / folder).rglob("*.py"))
 
 LAYERS = (
-    ("errors", "cache_home", "compiled", "durable", "hub"),
+    ("errors", "cache_home", "compiled", "durable", "hub", "ray_cluster"),
     ("config", "grid"),
     ("engine", "heads"),
     ("label", "policy"),
@@ -32,6 +32,7 @@ RANK = {package: rank for rank, layer in enumerate(LAYERS) for package in layer}
 BESIDE = {
     ("compiled", "cache_home"),
     ("durable", "errors"),
+    ("ray_cluster", "errors"),
     ("grid", "config"),
     ("heads", "engine"),
     ("serve", "scheduler"),

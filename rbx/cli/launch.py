@@ -31,6 +31,7 @@ class Launcher(str, Enum):
     attach = "attach"
     local = "local"
     mock = "mock"
+    ray = "ray"
 
 
 def launch(
@@ -184,28 +185,34 @@ async def _launch(
 ) -> bool:
     from rbx.cli.gateway_options import gateway_lines
     from rbx.cli.launch_board import Board
+    from rbx.config.launch import RayLauncher
     from rbx.durable import write_text
     from rbx.serve.launch.session import Session
-    from rbx.serve.launch.tiers import bring_up
+    from rbx.serve.launch.tiers import brought_up
 
     board = Board()
-    tiers = bring_up(plan, pool, logs)
-    session = Session(plan, pool, tiers, scheduler, endpoints_out)
-    board.told(_begins(pool, tiers, logs))
+    if isinstance(plan.launcher, RayLauncher):
+        board.told(f"asking the Ray cluster ({plan.launcher.address}) for {len(pool.instances)} places")
 
-    def serving() -> None:
-        if scheduler is not None and session.served is not None:
-            for line in gateway_lines(scheduler, session.served):
-                board.told(line)
-            if url_out is not None:
-                write_text(f"{session.served.url}\n", url_out)
-        else:
-            board.told("all instances are ready; Ctrl-C ends them")
+    async with brought_up(plan, pool, logs) as tiers:
+        if tiers is None:
+            return False
+        session = Session(plan, pool, tiers, scheduler, endpoints_out)
+        board.told(_begins(pool, tiers))
 
-    with board.following(session):
-        return await session.run(board.told, serving)
+        def serving() -> None:
+            if scheduler is not None and session.served is not None:
+                for line in gateway_lines(scheduler, session.served):
+                    board.told(line)
+                if url_out is not None:
+                    write_text(f"{session.served.url}\n", url_out)
+            else:
+                board.told("all instances are ready; Ctrl-C ends them")
+
+        with board.following(session):
+            return await session.run(board.told, serving)
 
 
-def _begins(pool: Pool, tiers: Tiers, logs: Path) -> str:
-    where = f", logs in {logs}" if tiers.children else ""
+def _begins(pool: Pool, tiers: Tiers) -> str:
+    where = f", logs in {tiers.logs}" if tiers.logs else ""
     return f"{len(pool.instances)} instances of pool {pool.name} by {tiers.kind}{where}"

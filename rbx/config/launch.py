@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
-from rbx.config.base import Name, NonNegativeInt, PositiveFloat, StrictModel, Text, chosen_by
+from rbx.config.accelerators import ANY, accelerator_type
+from rbx.config.base import (
+    Name,
+    NonNegativeInt,
+    PositiveFloat,
+    StrictModel,
+    Text,
+    chosen_by,
+)
 from rbx.config.endpoint import EnvironmentName
 from rbx.config.gateway import GatewayConfig
 from rbx.config.pool import Pool, Tier
@@ -16,6 +25,8 @@ from rbx.errors import ConfigError
 
 # What rbx sets itself; a second value would make it look for the servers elsewhere.
 OURS = ("--host", "--port", "--served-model-name", "--uds", "--api-key", "--scheduler-cls", "--config")
+
+_RAY_ADDRESS = re.compile(r"auto|local|(ray://)?([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\]):[0-9]{1,5}")
 
 
 def flag_name(word: str) -> str:
@@ -30,6 +41,13 @@ def _not_ours(flags: tuple[str, ...]) -> tuple[str, ...]:
     return flags
 
 
+def _is_ray_address(address: str) -> str:
+    if not _RAY_ADDRESS.fullmatch(address):
+        raise ValueError(f"{address!r} is neither auto, local, HOST:PORT nor ray://HOST:PORT")
+    return address
+
+
+RayAddress = Annotated[Text, AfterValidator(_is_ray_address)]
 Flags = Annotated[tuple[Text, ...], AfterValidator(_not_ours)]
 
 
@@ -49,6 +67,24 @@ class LocalTier(StrictModel):
     def gpus_of(self, tier: Tier) -> int:
         """Devices of one instance."""
         return tier.gpus_per_instance if self.gpus is None else self.gpus
+
+
+class RayTier(LocalTier):
+    """How one instance of a tier is started on a Ray cluster, and on which nodes it may be.
+
+    ``accelerator`` is the accelerator type that a node must offer, ``any`` for whatever has the GPUs; by
+    default that of the tier's ``gpu``, or none for an instance without GPUs. ``cpus`` is what Ray sets aside,
+    and the OMP_NUM_THREADS that it sets. A relative ``command`` or ``model`` is the node's own.
+    """
+
+    accelerator: Text | None = None
+    cpus: PositiveFloat = 1.0
+
+    def accelerator_of(self, tier: Tier) -> str | None:
+        """Ray's name of the accelerator, or None; raises ``ConfigError`` for a ``gpu`` that has none."""
+        if self.accelerator is not None:
+            return None if self.accelerator == ANY else self.accelerator
+        return accelerator_type(tier.gpu, tier.name) if self.gpus_of(tier) else None
 
 
 class AttachLauncher(StrictModel):
@@ -79,6 +115,28 @@ class LocalLauncher(StrictModel):
         return self.tiers.get(tier.name, LocalTier())
 
 
+class RayLauncher(StrictModel):
+    """One vLLM process an instance, each beside an actor on a node of a Ray cluster.
+
+    ``address`` is ``auto`` (RAY_ADDRESS, else the cluster that this machine is part of), HOST:PORT of a
+    cluster that this machine is part of, ray://HOST:PORT of one that it is not, or ``local`` for one on this
+    machine alone that ends with the launch. Servers listen on their node's address in the cluster.
+    ``place_s`` bounds the wait for nodes. Logs lie in ``log_folder`` on each node, by default in its user's
+    cache.
+    """
+
+    kind: Literal["ray"] = "ray"
+    address: RayAddress = "auto"
+    tiers: Mapping[Name, RayTier] = {}
+    place_s: PositiveFloat = 120.0
+    log_folder: Path | None = None
+    grace_s: PositiveFloat = 20.0
+
+    def tier(self, tier: Tier) -> RayTier:
+        """How ``tier`` is started."""
+        return self.tiers.get(tier.name, RayTier())
+
+
 class MockLauncher(StrictModel):
     """Simulated instances in one process: no GPU, no weights. See ``rbx mock-tier``."""
 
@@ -89,8 +147,11 @@ class MockLauncher(StrictModel):
 
 
 LauncherSpec = Annotated[
-    AttachLauncher | LocalLauncher | MockLauncher,
-    chosen_by("kind", {"attach": AttachLauncher, "local": LocalLauncher, "mock": MockLauncher}),
+    AttachLauncher | LocalLauncher | MockLauncher | RayLauncher,
+    chosen_by(
+        "kind",
+        {"attach": AttachLauncher, "local": LocalLauncher, "mock": MockLauncher, "ray": RayLauncher},
+    ),
 ]
 
 
@@ -109,11 +170,14 @@ class Launch(StrictModel):
     keep_serving: bool = False
 
     def check(self, pool: Pool) -> None:
-        """Raises ``ConfigError`` for tiers that the pool does not have."""
-        if isinstance(self.launcher, LocalLauncher):
+        """Raises ``ConfigError`` for tiers that the pool does not have, or that Ray can't place."""
+        if isinstance(self.launcher, LocalLauncher | RayLauncher):
             known = [tier.name for tier in pool.tiers]
             if unknown := sorted(set(self.launcher.tiers) - set(known)):
                 raise ConfigError(
                     f"launcher.tiers: pool {pool.name} has no tier {', '.join(unknown)}; "
                     f"it has {', '.join(known)}"
                 )
+        if isinstance(self.launcher, RayLauncher):
+            for tier in pool.tiers:
+                self.launcher.tier(tier).accelerator_of(tier)

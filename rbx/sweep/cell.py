@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import TypeAdapter
 
@@ -21,6 +22,11 @@ _POLICY: TypeAdapter[Any] = TypeAdapter(SinglePolicy)
 
 def run_cell(context: SweepContext, cell: CellSpec, store: SweepStore) -> None:
     """Simulate, score and write one cell; raises ``StoreError`` if its counts do not add up."""
+    store.write_cell(*simulated_cell(context, cell))
+
+
+def simulated_cell(context: SweepContext, cell: CellSpec) -> tuple[pa.Table, dict[str, Any]]:
+    """Records and summary of one cell; raises ``StoreError`` if it is not the planned one."""
     workload, tokens = context.experiment.workload, context.prompts.input_tokens
     arriving = draw_workload(workload, tokens, cell.rate_per_s, cell.seed)
     if arriving.hash != cell.workload_hash:
@@ -28,7 +34,7 @@ def run_cell(context: SweepContext, cell: CellSpec, store: SweepStore) -> None:
     outcome = SimulatedCell(context, _POLICY.validate_python(cell.policy), arriving, cell.seed).run()
     records = simulated_records(cell.cell_id, context, arriving, outcome)
     ok = pc.sum(pc.equal(records["status"], "ok")).as_py()
-    store.write_cell(records, cell_summary(context, cell, outcome, ok=ok))
+    return records, cell_summary(context, cell, outcome, ok=ok)
 
 
 def cell_summary(context: SweepContext, cell: CellSpec, outcome: Outcome, *, ok: int) -> dict[str, Any]:

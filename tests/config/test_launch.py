@@ -43,7 +43,11 @@ def test_the_examples_show_both_ways_without_gpus() -> None:
 @pytest.mark.parametrize(
     ("launcher", "message"),
     [
-        ({"kind": "ray"}, "launcher"),
+        ({"kind": "slurm"}, "launcher"),
+        ({"kind": "ray", "address": "cluster"}, "neither auto, local, HOST:PORT nor ray://HOST:PORT"),
+        ({"kind": "ray", "place_s": 0}, "place_s"),
+        ({"kind": "ray", "tiers": {"a": {"cpus": float("nan")}}}, "cpus"),
+        ({"kind": "ray", "tiers": {"a": {"flags": ["--host=0"]}}}, "--host is set by rbx itself"),
         ({"kind": "mock", "time_scale": 0}, "launcher.mock.time_scale|launcher.time_scale"),
         ({"kind": "mock", "seed": -1}, "seed"),
         ({"kind": "attach"}, "endpoints"),

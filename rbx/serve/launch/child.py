@@ -16,6 +16,7 @@ from rbx.serve.launch import guard
 _BEYOND_GRACE_S = 5.0
 _LOOK_S = 0.05
 _TAIL_BYTES = 64_000
+_KILLED = 128 + signal.SIGKILL
 
 
 class Child:
@@ -63,6 +64,13 @@ class Child:
                 if code < 0:
                     self._end_group()
         return 128 - code if code < 0 else code
+
+    @property
+    def ending(self) -> str | None:
+        """None while it runs, then how it ended."""
+        code = self.exit_code
+        why = " (SIGKILL; the system does so when memory runs out)" if code == _KILLED else ""
+        return None if code is None else f"ended with exit code {code}{why}"
 
     def last_lines(self, count: int) -> list[str]:
         """The end of its log."""

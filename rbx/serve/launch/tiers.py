@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from rbx.config.endpoints import InstanceEndpoint, load_endpoints
-from rbx.config.launch import AttachLauncher, Launch, LocalLauncher, MockLauncher
+from rbx.config.launch import AttachLauncher, Launch, LocalLauncher, MockLauncher, RayLauncher
 from rbx.config.pool import Pool
 from rbx.errors import ConfigError, ServerError
 from rbx.serve.launch.child import Child
 from rbx.serve.launch.devices import assigned_devices
 from rbx.serve.launch.ports import LOOPBACK, free_ports
+from rbx.serve.launch.process import Process
+from rbx.serve.launch.ray_server import RayServer
+from rbx.serve.launch.ray_tiers import ray_servers
 from rbx.serve.launch.vllm_command import vllm_command, vllm_environment
 from rbx.serve.mock.listener import bind_all
 from rbx.serve.plugin.state_file import private_directory
@@ -27,29 +31,38 @@ class Tiers:
     """What was brought up by the launcher ``kind``.
 
     ``endpoints`` says where each instance answers. ``children`` are processes of ours by name, ``owners``
-    the name of the process behind each instance; both are empty where others run them.
+    the name of the process behind each instance; both are empty where others run them. ``logs`` says where
+    the children's output lies.
     """
 
     kind: str
     endpoints: Mapping[str, InstanceEndpoint]
-    children: Mapping[str, Child]
+    children: Mapping[str, Process]
     owners: Mapping[str, str]
+    logs: str
 
 
-def bring_up(launch: Launch, pool: Pool, logs: Path) -> Tiers:
+@asynccontextmanager
+async def brought_up(launch: Launch, pool: Pool, logs: Path) -> AsyncIterator[Tiers | None]:
     """Start the processes of every instance, or none; their output goes to the folder ``logs``, which
-    the caller holds as long as they run.
+    the caller holds as long as they run, or to that of their nodes.
 
-    Raises ``ConfigError`` for what can't be started.
+    What is started has ended before the block does, unless a fault is raised; then it ends with this
+    process. None where a signal came before all had found their place. Raises ``ConfigError`` or
+    ``ServerError`` for what can't be started.
     """
     spec = launch.launcher
-    if isinstance(spec, AttachLauncher):
+    if isinstance(spec, RayLauncher):
+        async with ray_servers(spec, pool) as servers:
+            yield None if servers is None else _on_nodes(spec, servers)
+    elif isinstance(spec, AttachLauncher):
         endpoints = load_endpoints(spec.endpoints).value
         endpoints.of(pool)
-        return Tiers(spec.kind, endpoints.instances, {}, {})
-    if isinstance(spec, MockLauncher):
-        return _mock(spec, launch.pool, pool, logs)
-    return _local(spec, pool, logs)
+        yield Tiers(spec.kind, endpoints.instances, {}, {}, "")
+    elif isinstance(spec, MockLauncher):
+        yield _mock(spec, launch.pool, pool, logs)
+    else:
+        yield _local(spec, pool, logs)
 
 
 def log_path(logs: Path, name: str) -> Path:
@@ -69,7 +82,7 @@ def _mock(spec: MockLauncher, path: Path, pool: Pool, logs: Path) -> Tiers:
     endpoints = {
         name: InstanceEndpoint(url=f"http://{LOOPBACK}:{base + k}/v1") for k, name in enumerate(names)
     }
-    return Tiers(spec.kind, endpoints, {child.name: child}, dict.fromkeys(names, child.name))
+    return Tiers(spec.kind, endpoints, {child.name: child}, dict.fromkeys(names, child.name), str(logs))
 
 
 def _local(spec: LocalLauncher, pool: Pool, logs: Path) -> Tiers:
@@ -90,7 +103,12 @@ def _local(spec: LocalLauncher, pool: Pool, logs: Path) -> Tiers:
         variables = vllm_environment(how, mine if on_gpus else None, state)
         log = log_path(logs, instance.name)
         children[instance.name] = Child(instance.name, command, variables, log, spec.grace_s)
-    return Tiers(spec.kind, endpoints, children, {name: name for name in children})
+    return Tiers(spec.kind, endpoints, children, {name: name for name in children}, str(logs))
+
+
+def _on_nodes(spec: RayLauncher, servers: Mapping[str, RayServer]) -> Tiers:
+    endpoints = {name: InstanceEndpoint(url=server.url) for name, server in servers.items()}
+    return Tiers(spec.kind, endpoints, servers, {name: name for name in servers}, "a folder of each node")
 
 
 def _check_commands(spec: LocalLauncher, pool: Pool) -> None:

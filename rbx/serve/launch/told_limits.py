@@ -11,7 +11,7 @@ import aiohttp
 import orjson
 
 from rbx.config.endpoints import InstanceEndpoint
-from rbx.config.launch import LocalLauncher, LocalTier, MockLauncher
+from rbx.config.launch import LocalLauncher, LocalTier, MockLauncher, RayLauncher
 from rbx.config.pool import EngineLimits, Instance, Pool, Tier
 from rbx.engine.instance_profile import StepCoefficients
 from rbx.errors import EngineError
@@ -48,7 +48,9 @@ def asked_limits(tier: Tier, launcher: object) -> Limits:
     """What an instance must have because it was started so."""
     if isinstance(launcher, MockLauncher):
         return tier.limits.model_dump()
-    return started_limits(tier, launcher.tier(tier)) if isinstance(launcher, LocalLauncher) else {}
+    if isinstance(launcher, LocalLauncher | RayLauncher):
+        return started_limits(tier, launcher.tier(tier))
+    return {}
 
 
 def started_limits(tier: Tier, how: LocalTier) -> Limits:

@@ -14,7 +14,7 @@ from typing import Any
 from rbx.config.base import load
 from rbx.config.endpoints import load_endpoints
 from rbx.config.experiment import Experiment
-from rbx.config.launch import Launch, LocalLauncher
+from rbx.config.launch import Launch, LocalLauncher, RayLauncher
 from rbx.config.pool import Pool, load_pool
 from rbx.errors import ConfigError
 from rbx.serve.launch.child import Child
@@ -93,7 +93,7 @@ class LaunchedServers(GatewayServers):
         if self._bundle is not None:
             command += ["--bundle", str(self._experiment.bundle)]
         grace_s = _GRACE_S
-        if isinstance(self._launch.launcher, LocalLauncher):
+        if isinstance(self._launch.launcher, LocalLauncher | RayLauncher):
             grace_s += self._launch.launcher.grace_s
         self._child = Child("rbx launch", command, {}, self._logs / "launch.log", grace_s)
         try:
@@ -107,6 +107,8 @@ class LaunchedServers(GatewayServers):
     async def _until_up(self, child: Child, address: Path) -> None:
         loop = asyncio.get_running_loop()
         bound_s = self._launch.ready_s + _COMPILE_S
+        if isinstance(self._launch.launcher, RayLauncher):
+            bound_s += self._launch.launcher.place_s
         until_s = loop.time() + bound_s
         while not address.exists():
             if child.exit_code is not None:
