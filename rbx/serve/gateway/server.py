@@ -11,6 +11,7 @@ import uvicorn
 from starlette.applications import Starlette
 
 from rbx.serve.gateway.gateway import Gateway
+from rbx.serve.gateway.listener import Listener, allow_open_files
 
 BACKLOG = 2048
 _LOOK_S = 0.05
@@ -30,6 +31,8 @@ class GatewayServer(uvicorn.Server):
             app,
             host=host,
             port=port,
+            http=Listener,
+            ws="none",
             log_level="warning",
             access_log=False,
             lifespan="on",
@@ -48,6 +51,7 @@ class GatewayServer(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start to listen; what was built until now is there to stay, and no collection looks at it again."""
+        allow_open_files()
         await super().startup(sockets)
         gc.collect()
         gc.freeze()
