@@ -17,9 +17,22 @@ def train(
     metric: Annotated[str, typer.Option(help="Which score of the grid to predict.")] = "quality",
     compare: Annotated[bool, typer.Option(help="Measure the other encoders on the same split.")] = True,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the rate sweep and the bootstrap.")] = 0,
+    routers: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--router",
+            help="Train this router into the bundle at --out, which stays as it is otherwise: avengers-pro, "
+            "linear, matrix-factorisation, mlp, or all (repeatable).",
+        ),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
 ) -> None:
     """Train the quality, length and latency heads of POOL on the grid, and report how good they are."""
+    if routers:
+        from rbx.cli.train_routers import train_routers_into
+
+        train_routers_into(out, grid, pool, routers, metric=metric, seed=seed, as_json=as_json)
+        return
     import json
 
     from rich.console import Console

@@ -8,6 +8,7 @@
     survival.npz    how long answers get, given how long they are: one table a model
     tpot.npz        the TPOT ensembles as flat arrays, and the static prior
     tpot/TIER.ubj   the same ensembles in XGBoost's binary format
+    routers/NAME.*  routers trained beside the heads
     report.json     training report
 
 Nothing in it is a pickle. The same grid, pool, encoder and seed give the same bytes.
@@ -19,8 +20,8 @@ import hashlib
 import io
 import json
 import tempfile
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -39,6 +40,8 @@ from rbx.heads.knn import KnnHead, Labels
 from rbx.heads.manifest import canonical, read_files, write_files
 from rbx.heads.predictions import Predictions
 from rbx.heads.progress import Progress, silent
+from rbx.heads.routers.build import read_router, router_files, stored_routers
+from rbx.heads.routers.head import RouterHead
 from rbx.heads.tpot import StaticPrior, TpotHeads
 from rbx.heads.trees import PackedTrees
 
@@ -58,6 +61,7 @@ class Bundle:
     prior: StaticPrior
     boosters: tuple[bytes, ...]
     report: dict[str, Any]
+    routers: Mapping[str, RouterHead] = field(default_factory=dict)
 
     @property
     def models(self) -> tuple[str, ...]:
@@ -75,10 +79,13 @@ class Bundle:
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 of all that decides a prediction; the training report is left out."""
+        """SHA-256 of all that decides a prediction; the training report and the routers are left out.
+
+        A router has a digest of its own: training one more changes nothing for those who don't ask it.
+        """
         sha = hashlib.sha256()
         for name, content in sorted(self._files().items()):
-            if name != "report.json":
+            if name != "report.json" and not name.startswith("routers/"):
                 sha.update(name.encode() + b"\0" + hashlib.sha256(content).digest())
         return sha.hexdigest()
 
@@ -105,6 +112,16 @@ class Bundle:
         For one live request use ``knn.predict(encode([text]))``; both give the same numbers.
         """
         return self.knn.predict(encode_cached(self.encoder, texts, progress))
+
+    def router(self, name: str) -> RouterHead:
+        """A router trained into this bundle; raises ``BundleError`` where it was not."""
+        if name not in self.routers:
+            there = ", ".join(self.routers) or "none"
+            raise BundleError(
+                f"the bundle has no router {name} (it has {there}); train it: "
+                f"rbx train GRID --pool POOL --out BUNDLE --router {name}"
+            )
+        return self.routers[name]
 
     def encoder_cost(self) -> EncoderCost:
         """Documented time of the encoder per request and per token: a constant, not a measurement."""
@@ -178,6 +195,8 @@ class Bundle:
         }
         for tier, booster in zip(self.tpot.tiers, self.boosters, strict=True):
             files[f"tpot/{tier}.ubj"] = booster
+        for name, router in self.routers.items():
+            files.update(router_files(name, router))
         return files
 
     @classmethod
@@ -201,6 +220,7 @@ class Bundle:
                 prior=StaticPrior(tpot["declared_s"], tpot["low_load_s"]),
                 boosters=tuple(files[f"tpot/{name}.ubj"] for name in names),
                 report=json.loads(files["report.json"]),
+                routers={name: read_router(name, files) for name in stored_routers(files)},
             )
         except KeyError as error:
             raise BundleError(f"{path}: {error.args[0]} is missing; train the bundle again") from None

@@ -32,15 +32,19 @@ STARTS = 10  # of k-means; one while the number of clusters is chosen
 
 @dataclass(frozen=True)
 class AvengersPro:
-    """K clusters, M models: ``centres`` (K, dim), mean ``quality`` and ``cost_usd`` of each model (K, M).
+    """K clusters, M models: ``centres`` (K, dim); ``quality`` and answer lengths, means by model (K, M).
 
-    A cluster without a label of a model holds that model's mean over all training prompts.
+    A cluster without a label of a model holds that model's mean over all training prompts. Prices (M,) are
+    per token; they may change without training again.
     """
 
     models: tuple[str, ...]
     centres: Floats
     quality: Floats
-    cost_usd: Floats
+    input_tokens: Floats
+    output_tokens: Floats
+    price_in_usd: Floats
+    price_out_usd: Floats
     performance_weight: float = 0.8
     top_k: int = TOP_K
     beta: float = BETA
@@ -61,7 +65,18 @@ class AvengersPro:
     @property
     def arrays(self) -> Arrays:
         """See ``RouterHead``."""
-        return {"centres": self.centres, "quality": self.quality, "cost_usd": self.cost_usd}
+        names = ("centres", "quality", "input_tokens", "output_tokens", "price_in_usd", "price_out_usd")
+        return {name: getattr(self, name) for name in names}
+
+    @property
+    def cost_usd(self) -> Floats:
+        """Mean cost of each model's answer in each cluster, (K, M)."""
+        tokens_in = self.input_tokens[:, None] * self.price_in_usd
+        return np.asarray(tokens_in + self.output_tokens * self.price_out_usd)
+
+    def priced(self, price_in_usd: Floats, price_out_usd: Floats) -> AvengersPro:
+        """The same clusters at other prices per token, (M,) each."""
+        return replace(self, price_in_usd=price_in_usd, price_out_usd=price_out_usd)
 
     def weighing(self, performance_weight: float) -> AvengersPro:
         """The same clusters at another p_w in [0, 1]."""
@@ -111,7 +126,10 @@ def restore(described: dict[str, Any], arrays: Arrays) -> AvengersPro:
         models=tuple(described["models"]),
         centres=arrays["centres"],
         quality=arrays["quality"],
-        cost_usd=arrays["cost_usd"],
+        input_tokens=arrays["input_tokens"],
+        output_tokens=arrays["output_tokens"],
+        price_in_usd=arrays["price_in_usd"],
+        price_out_usd=arrays["price_out_usd"],
         performance_weight=described["performance_weight"],
         top_k=described["top_k"],
         beta=described["beta"],
@@ -128,7 +146,10 @@ def _fit(task: RouterTask, clusters: int, seed: int, starts: int) -> AvengersPro
         models=task.models,
         centres=np.asarray(means.cluster_centers_, dtype=np.float64),
         quality=_means(member, task.score),
-        cost_usd=_means(member, task.cost_usd),
+        input_tokens=_means(member, task.input_tokens[:, None].astype(np.float64))[:, 0],
+        output_tokens=_means(member, task.output_tokens),
+        price_in_usd=task.price_in_usd,
+        price_out_usd=task.price_out_usd,
     )
 
 

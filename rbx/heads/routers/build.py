@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -51,19 +51,21 @@ def router_files(name: str, head: RouterHead) -> dict[str, bytes]:
     }
 
 
-def read_router(name: str, files: dict[str, bytes]) -> RouterHead:
+def read_router(name: str, files: Mapping[str, bytes]) -> RouterHead:
     """The router of a bundle's files; raises ``BundleError`` where it is not there or does not hold."""
     try:
         described = json.loads(files[f"routers/{name}.json"])
         with np.load(io.BytesIO(files[f"routers/{name}.npz"]), allow_pickle=False) as stored:
             return _kind(name).restore(described, dict(stored))
-    except KeyError as error:
-        raise BundleError(
-            f"router {name}: {error.args[0]} is missing; train it: "
-            f"rbx train GRID --router {name} --out BUNDLE"
-        ) from None
-    except (ValueError, TypeError) as error:
+    except (KeyError, ValueError, TypeError) as error:
         raise BundleError(f"router {name}: malformed: {error}; train it again") from None
+
+
+def stored_routers(files: Mapping[str, bytes]) -> tuple[str, ...]:
+    """Names of the routers among a bundle's files."""
+    return tuple(
+        sorted(name[8:-5] for name in files if name.startswith("routers/") and name.endswith(".json"))
+    )
 
 
 def router_digest(name: str, head: RouterHead) -> str:

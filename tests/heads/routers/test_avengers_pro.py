@@ -21,7 +21,13 @@ def by_hand(head: AvengersPro, embedding: list[float]) -> list[float]:
     weights = [math.exp(-head.beta * distances[k]) for k in nearest]
     scores = [0.0] * len(head.models)
     for k, weight in zip(nearest, weights, strict=True):
-        quality, cost = head.quality[k].tolist(), head.cost_usd[k].tolist()
+        quality = head.quality[k].tolist()
+        cost = [
+            float(head.input_tokens[k] * paid_in + out * paid_out)
+            for out, paid_in, paid_out in zip(
+                head.output_tokens[k], head.price_in_usd, head.price_out_usd, strict=True
+            )
+        ]
         low, high = min(quality), max(quality)
         balance = [
             head.performance_weight * ((q - low) / (high - low) if high > low else 1.0)
@@ -42,7 +48,10 @@ def test_scores_follow_the_published_steps(seed: int, weight: float, top_k: int)
         models=("a", "b", "c", "d"),
         centres=rng.normal(size=(6, 5)),
         quality=rng.random((6, 4)),
-        cost_usd=rng.random((6, 4)) + 0.01,
+        input_tokens=rng.random(6) * 500 + 1,
+        output_tokens=rng.random((6, 4)) * 500 + 1,
+        price_in_usd=rng.random(4) * 1e-6 + 1e-8,
+        price_out_usd=rng.random(4) * 1e-6 + 1e-8,
         performance_weight=weight,
         top_k=top_k,
     )
@@ -62,6 +71,13 @@ def test_a_low_performance_weight_chooses_the_cheapest_model() -> None:
     task = planted()
     picked = train(task, seed=0).weighing(0.0).score(task.embeddings).argmax(axis=1)
     assert set(picked.tolist()) == {0}
+
+
+def test_new_prices_need_no_new_training() -> None:
+    task = planted()
+    head = train(task, seed=0).weighing(0.0)
+    turned = head.priced(task.price_in_usd[::-1].copy(), task.price_out_usd[::-1].copy())
+    assert set(turned.score(task.embeddings).argmax(axis=1).tolist()) == {2}
 
 
 def test_a_weight_outside_the_unit_interval_is_refused() -> None:

@@ -1,0 +1,69 @@
+"""``rbx train --router``: routers trained into a bundle that is there already."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+if TYPE_CHECKING:
+    from rbx.heads.routers.train import RoutedQuality
+
+
+def train_routers_into(
+    folder: Path, grid: Path, pool: Path, names: Sequence[str], *, metric: str, seed: int, as_json: bool
+) -> None:
+    """Load, train, save, and tell what each router's first choice is worth on unseen prompts."""
+    import json
+    from dataclasses import asdict
+
+    from rbx.cli.train_progress import shown_progress
+    from rbx.config.pool import load_pool
+    from rbx.errors import UsageError
+    from rbx.grid.store import open_view
+    from rbx.heads.bundle import Bundle
+    from rbx.heads.routers.build import ROUTERS
+    from rbx.heads.routers.train import train_routers
+
+    wanted = list(ROUTERS) if "all" in names else list(dict.fromkeys(names))
+    unknown = [name for name in wanted if name not in ROUTERS]
+    if unknown:
+        raise UsageError(f"--router {', '.join(unknown)}: there are {', '.join(ROUTERS)} and all")
+    bundle = Bundle.load(folder)
+    view = open_view(grid, metric)
+    with shown_progress() as progress:
+        fuller, figures = train_routers(bundle, view, load_pool(pool).value, wanted, seed, progress)
+    fuller.save(folder)
+    if as_json:
+        print(json.dumps({"bundle": str(folder), "routers": [asdict(figure) for figure in figures]}))
+        return
+    _show(figures)
+    typer.echo(f"routers written to {folder}")
+
+
+def _show(figures: Sequence[RoutedQuality]) -> None:
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+
+    console = Console()
+    table = Table("router", "routed quality", "95 %", "n", "goes to", "trained in")
+    for figure in figures:
+        quality = figure.quality
+        shares = sorted(figure.shares.items(), key=lambda item: -item[1])[:4]
+        table.add_row(
+            figure.router,
+            "not estimable" if quality is None else f"{quality.mean:.4f}",
+            "" if quality is None or quality.low is None else f"{quality.low:.4f} to {quality.high:.4f}",
+            "" if quality is None else str(quality.n),
+            escape(", ".join(f"{model} {share:.0%}" for model, share in shares if share > 0)),
+            f"{figure.trained_s:.1f} s",
+        )
+    console.print(table)
+    console.print(
+        "routed quality: mean score of each router's first choice on test prompts labelled for every model, "
+        "whatever it costs",
+        markup=False,
+    )

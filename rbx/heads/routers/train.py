@@ -1,0 +1,91 @@
+"""Routers trained from a grid's train split into a bundle that is there already."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from rbx.config.pool import Pool, Tier
+from rbx.grid.schema import GridView
+from rbx.heads.bundle import Bundle
+from rbx.heads.embedding_cache import encode_cached
+from rbx.heads.evaluation import Interval, bootstrap_mean
+from rbx.heads.progress import Progress, silent
+from rbx.heads.routers.build import train_router
+from rbx.heads.routers.head import RouterHead
+from rbx.heads.routers.task import RouterTask
+from rbx.heads.train import reduce_to_pool
+
+
+@dataclass(frozen=True)
+class RoutedQuality:
+    """What a router's first choice would have got on the test prompts that all models have labels for.
+
+    ``shares`` are those of its choices, by model.
+    """
+
+    router: str
+    quality: Interval | None
+    shares: dict[str, float]
+    trained_s: float
+
+
+def train_routers(
+    bundle: Bundle, view: GridView, pool: Pool, names: Sequence[str], seed: int, progress: Progress = silent
+) -> tuple[Bundle, tuple[RoutedQuality, ...]]:
+    """The bundle with these routers, trained anew where it had them, and how each does on unseen prompts.
+
+    Raises ``BundleError`` where bundle, grid and pool do not belong together, or nothing can be learnt.
+    """
+    bundle.check_grid(view)
+    bundle.check_pool(pool)
+    reduced = reduce_to_pool(view, pool)
+    embeddings = encode_cached(bundle.encoder, view.prompts, progress)
+    tiers = [_cheapest(pool, model) for model in pool.models]
+    task = RouterTask(
+        models=reduced.models,
+        texts=tuple(view.prompts[row] for row in reduced.train),
+        embeddings=embeddings[reduced.train],
+        score=reduced.score[reduced.train],
+        input_tokens=view.input_tokens[reduced.train],
+        output_tokens=reduced.length[reduced.train],
+        price_in_usd=np.array([tier.price_in_usd_per_mtok for tier in tiers]) / 1e6,
+        price_out_usd=np.array([tier.price_out_usd_per_mtok for tier in tiers]) / 1e6,
+    )
+    trained: dict[str, RouterHead] = {}
+    figures = []
+    for done, name in enumerate(names):
+        progress(f"train router {name}", done, len(names))
+        start_s = time.perf_counter()
+        trained[name] = train_router(name, task, seed)
+        took_s = time.perf_counter() - start_s
+        scores = trained[name].score(embeddings[reduced.test])
+        figures.append(_routed(name, task.models, scores, reduced.score[reduced.test], seed, took_s))
+    progress("train routers", len(names), len(names))
+    return dataclasses.replace(bundle, routers={**bundle.routers, **trained}), tuple(figures)
+
+
+def _cheapest(pool: Pool, model: str) -> Tier:
+    """The tier of a model whose output costs least."""
+    return min(
+        (tier for tier in pool.tiers if tier.model == model), key=lambda tier: tier.price_out_usd_per_mtok
+    )
+
+
+def _routed(
+    name: str,
+    models: tuple[str, ...],
+    scores: np.ndarray[tuple[int, int], np.dtype[np.float64]],
+    labels: np.ndarray[tuple[int, int], np.dtype[np.float64]],
+    seed: int,
+    took_s: float,
+) -> RoutedQuality:
+    known = np.flatnonzero(~np.isnan(labels).any(axis=1))
+    picked = scores.argmax(axis=1)
+    quality = bootstrap_mean(labels[known, picked[known]], np.random.default_rng(seed))
+    counts = np.bincount(picked, minlength=len(models)) / max(1, len(picked))
+    return RoutedQuality(name, quality, dict(zip(models, counts.tolist(), strict=True)), took_s)
