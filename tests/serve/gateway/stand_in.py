@@ -43,6 +43,7 @@ class StandIn:
         self.pace_s = pace_s
         self.input_tokens = input_tokens
         self.wait_s = 0.0  # before an answer begins or fails, besides the pace
+        self.word = "w"  # what each token of a stream begins with
         self.fault: Callable[[], UpstreamFault] | None = None
         self.cut_after: int | None = None
         self.bodies: list[dict[str, Any]] = []
@@ -121,7 +122,7 @@ class StandInExchange:
         for k in range(self.output_tokens):
             last = k == self.output_tokens - 1
             reason = self.reason if last else None
-            choice = {"index": 0, "delta": {"content": f"w{k} "}, "finish_reason": reason}
+            choice = {"index": 0, "delta": {"content": f"{self._owner.word}{k} "}, "finish_reason": reason}
             more = {"usage": self.usage(k + 1)} if running else {}
             usage = Usage(self.input_tokens, k + 1) if running else None
             pieces.append(Piece(chunk([choice], **more), 0.0, 1, usage, reason))

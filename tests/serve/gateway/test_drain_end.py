@@ -71,6 +71,8 @@ def test_a_second_signal_ends_the_drain_and_tells_the_clients_all_the_same(*, st
 
 def test_a_client_that_reads_nothing_does_not_hold_up_the_end() -> None:
     with serving(tokens=ENDLESS, drain_s=0.1) as place:
+        for instance in place.instances:
+            instance.word = "w" * 20_000
         body = json.dumps({**CHAT, "stream": True}).encode()
         host, port = place.url.removeprefix("http://").split(":")
         with socket.create_connection((host, int(port))) as client:

@@ -222,7 +222,9 @@ def test_an_answer_under_way_is_not_cut_for_the_next_requests_lateness(next_one:
 
 def test_a_client_that_takes_nothing_of_its_answer_is_hung_up_on(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(listener, "UNREAD_S", 0.3)
-    with serving(tokens=100_000) as place, connected(place) as client:
+    with serving(tokens=1000, pace_s=0.002) as place, connected(place) as client:
+        for instance in place.instances:
+            instance.word = "w" * 20_000
         client.sendall(HEAD + b"content-length: %d\r\n\r\n" % len(STREAM) + STREAM)
         wait_for(lambda: sum(instance.cancelled for instance in place.instances) == 1)
         place.settled()
