@@ -53,11 +53,13 @@ def faults(
     *,
     has_targets: bool,
     has_ttft_targets: bool,
+    has_costs: bool = True,
 ) -> list[str]:
     """Everything that keeps a cell from being reported, in words; empty where it adds up.
 
     ``records`` has the columns of ``RECORDS`` in their types; ``has_targets`` says whether the
-    workload has targets that a request meets or misses, ``has_ttft_targets`` whether TTFT is among them.
+    workload has targets that a request meets or misses, ``has_ttft_targets`` whether TTFT is among them,
+    ``has_costs`` whether anybody knows prices.
     """
     holes = [name for name in _NEVER_NULL if records[name].null_count]
     if holes:
@@ -68,7 +70,7 @@ def faults(
         *_count_faults(records, summary, spec),
         *_request_faults(records, spec),
         *_number_faults(records),
-        *_unknown_faults(records, has_targets=has_targets),
+        *_unknown_faults(records, has_targets=has_targets, has_costs=has_costs),
         *_target_faults(records, has_ttft_targets=has_ttft_targets),
         *_score_faults(records),
         *_order_faults(records, is_live=summary.live is not None),
@@ -118,9 +120,10 @@ def _number_faults(records: pa.Table) -> Iterator[str]:
             yield f"column quality holds {values.max():g}, above 1"
 
 
-def _unknown_faults(records: pa.Table, *, has_targets: bool) -> Iterator[str]:
+def _unknown_faults(records: pa.Table, *, has_targets: bool, has_costs: bool) -> Iterator[str]:
     ok = records.filter(pc.equal(records["status"].cast(pa.string()), "ok"))
-    for name in (*_KNOWN_WHERE_OK, *(("slo_met",) if has_targets else ())):
+    known = [name for name in _KNOWN_WHERE_OK if has_costs or name != "cost_usd"]
+    for name in (*known, *(("slo_met",) if has_targets else ())):
         lost = np.asarray(pc.is_null(ok[name]).to_numpy(), dtype=np.bool_)
         if lost.any():
             yield f"{lost.sum()} ok requests have no {name}, the first is request {_first(ok, lost)}"

@@ -8,11 +8,14 @@ SYNTHETIC_GRID = "SYNTHETIC GRID"
 SIMULATED_ENGINE = "SIMULATED ENGINE"
 LIVE_SERVERS = "LIVE SERVERS"
 LIVE_CLIENT = "LIVE CLIENT"
+FOREIGN = "FOREIGN"
 
 
 def kinds(sweep: Sweep) -> tuple[str, ...]:
-    """Whether the grid is synthetic, and the engine: virtual time, live servers, or live mock servers."""
+    """Whether the grid is synthetic, and the engine: virtual time, live (mock) servers, or another tool."""
     manifest = sweep.manifest
+    if manifest.get("foreign"):
+        return (FOREIGN,)
     grid = (SYNTHETIC_GRID,) if manifest.get("synthetic_grid") else ()
     if manifest.get("simulated"):
         return (*grid, SIMULATED_ENGINE)
@@ -26,6 +29,10 @@ def is_mocked(sweep: Sweep) -> bool:
 
 def served_words(sweep: Sweep) -> str:
     """The same in a sentence."""
+    if foreign := sweep.manifest.get("foreign"):
+        return (
+            f"Measured by another tool, {foreign['tool']}, and imported from {', '.join(foreign['files'])}."
+        )
     if sweep.manifest.get("simulated"):
         return "Latency and throughput come from a simulated engine in virtual time, not from servers."
     if not is_mocked(sweep):

@@ -43,11 +43,12 @@ def what_was_run(analysis: Analysis) -> str:
     pool = manifest.get("pool") or {}
     grid = manifest.get("grid") or {}
     requests = sum(cell.spec.n_requests for cell in sweep.cells)
-    labels = (
-        "Prompts and scores are synthetic: read the shape, not the level."
-        if manifest.get("synthetic_grid")
-        else f"Quality is looked up in grid {grid.get('name', '?')} (metric {grid.get('metric', '?')})."
-    )
+    if manifest.get("foreign"):
+        labels = "It tells nothing of quality, cost or decisions; requests count as due when they were sent."
+    elif manifest.get("synthetic_grid"):
+        labels = "Prompts and scores are synthetic: read the shape, not the level."
+    else:
+        labels = f"Quality is looked up in grid {grid.get('name', '?')} (metric {grid.get('metric', '?')})."
     return (
         f"{_plural(policies, 'policy', 'policies')} at {_plural(len(analysis.rates), 'arrival rate')} "
         f"({rates} requests per second), seed{'s' if len(seeds) > 1 else ''} "

@@ -136,6 +136,7 @@ def _read_cell(
             spec,
             has_targets=manifest.has_targets,
             has_ttft_targets=manifest.on_time is not None,
+            has_costs=not manifest.is_foreign,
         )
         reasons += strangers(table, summary, spec, manifest, labelled)
     return InvalidCell(spec, tuple(reasons)) if reasons else (summary, table)

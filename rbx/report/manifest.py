@@ -41,6 +41,11 @@ class Manifest:
     labels_sha256: str | None
 
     @property
+    def is_foreign(self) -> bool:
+        """Whether another tool measured it: nothing is known of prices, quality or decisions."""
+        return self.content.get("foreign") is not None
+
+    @property
     def models(self) -> frozenset[str]:
         """Models of the pool."""
         return frozenset(self.tier_model.values())

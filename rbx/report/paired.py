@@ -147,8 +147,10 @@ class PairedPoints:
             values = np.concatenate([getattr(run, metric) for run in runs])
             pairs.append(self._per_prompt(at, values, ok & np.isfinite(values)))
         # Money spent on failed requests is spent too: all costs, per completed request.
-        spent, _ = self._per_prompt(at, np.concatenate([run.cost_usd for run in runs]), np.ones_like(ok))
-        pairs.append((spent, self._per_prompt(at, np.ones(len(at)), ok)[1]))
+        cost_usd = np.concatenate([run.cost_usd for run in runs])
+        priced = np.isfinite(cost_usd)
+        spent, _ = self._per_prompt(at, cost_usd, priced)
+        pairs.append((spent, self._per_prompt(at, np.ones(len(at)), ok & priced)[1]))
         pairs.append(self._throughput(runs, at))
         return pairs
 

@@ -22,9 +22,9 @@ class Requests:
 
     Times are seconds from the cell's start, NaN where nothing happened. ``prompt`` numbers the
     sweep's sorted prompt ids; ``status`` numbers ``STATUSES``. ``quality`` is NaN where there is no
-    score. ``slo_met`` is NaN without a target, else 0 or 1. ``predicted_ttft_s`` counts from
-    ``scheduled_s``, as ``ttft_s`` does; it, ``ttft_target_s`` and ``on_time_candidates`` (how many
-    instances were predicted to meet the target) are NaN where there is none.
+    score, ``cost_usd`` where nobody knows prices. ``slo_met`` is NaN without a target, else 0 or 1.
+    ``predicted_ttft_s`` counts from ``scheduled_s``, as ``ttft_s`` does; it, ``ttft_target_s`` and
+    ``on_time_candidates`` (how many instances were predicted to meet the target) are NaN where there is none.
     """
 
     prompt: Ints
@@ -123,8 +123,7 @@ def to_requests(records: pa.Table, prompt_ids: pa.Array) -> Requests:
         tier=_words(records, "tier"),
         output_tokens=_floats(records, "output_tokens"),
         quality=_floats(records, "quality"),
-        # Only a request that did not complete may lack its cost: it has none that is known of.
-        cost_usd=np.nan_to_num(_floats(records, "cost_usd"), nan=0.0),
+        cost_usd=_costs(records),
         exhausted=_flags(pc.fill_null(records["exhausted"], False)),
         slo_met=_floats(records, "slo_met"),
         batch_wait_s=_floats(records, "batch_wait_s"),
@@ -138,6 +137,13 @@ def to_requests(records: pa.Table, prompt_ids: pa.Array) -> Requests:
         predicted_ttft_s=_floats(records, "predicted_ttft_s"),
         on_time_candidates=_floats(records, "on_time_candidates"),
     )
+
+
+def _costs(records: pa.Table) -> Floats:
+    """A request that did not complete has no cost but one that is known of; a foreign answer's is NaN."""
+    cost_usd = _floats(records, "cost_usd")
+    completed = _flags(pc.equal(records["status"].cast(pa.string()), "ok"))
+    return np.where(completed, cost_usd, np.nan_to_num(cost_usd, nan=0.0))
 
 
 def _floats(records: pa.Table, name: str) -> Floats:
