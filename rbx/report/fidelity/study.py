@@ -29,8 +29,8 @@ from rbx.sweep.compare.rerun import drawn_again, is_ours, rerun
 from rbx.sweep.compare.servers import Tiers, fitted_servers, scaled_servers
 from rbx.sweep.compare.time_blocks import TimeBlocks, divide
 from rbx.sweep.context import SweepContext
+from rbx.sweep.loading import load_context
 from rbx.sweep.prompts import PromptTable
-from rbx.sweep.run import load_context
 from rbx.sweep.store import SweepStore
 
 Floats = NDArray[np.float64]
