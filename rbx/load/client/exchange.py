@@ -175,35 +175,6 @@ def result(exchange: Exchange, start_s: float, redaction: Redaction) -> LoadResu
     )
 
 
-def not_sent(wire: Wire, fault: LoadFaultKind) -> LoadResult:
-    """A request that never left."""
-    return LoadResult(
-        request=wire.request,
-        status="not_sent",
-        fault=fault,
-        detail=None,
-        http_status=None,
-        scheduled_s=wire.scheduled_s,
-        sent_s=None,
-        first_byte_s=None,
-        first_token_s=None,
-        first_answer_s=None,
-        last_token_s=None,
-        done_s=None,
-        chunk_s=(),
-        chunk_tokens=(),
-        input_tokens=None,
-        output_tokens=None,
-        tokens_source="chunks",
-        usage_disagrees=False,
-        cached_tokens=None,
-        finish_reason=None,
-        text="",
-        reasoning="",
-        headers={},
-    )
-
-
 def _status(fault: LoadFaultKind | None) -> Status:
     if fault is None:
         return "ok"

@@ -1,4 +1,4 @@
-"""How late an event loop is: a timer that should fire every 10 ms."""
+"""How late an event loop is: a timer that should fire every 20 ms."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from rbx.load.client.sketch import Sketch
 
-BEAT_S = 0.010
+BEAT_S = 0.020
 
 
 class LoopLag:

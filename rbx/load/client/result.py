@@ -72,3 +72,32 @@ class LoadResult:
     text: str
     reasoning: str
     headers: Mapping[str, str]
+
+
+def not_sent(request: int, scheduled_s: float, fault: LoadFaultKind | None = None) -> LoadResult:
+    """A request that never left."""
+    return LoadResult(
+        request=request,
+        status="not_sent",
+        fault=fault,
+        detail=None,
+        http_status=None,
+        scheduled_s=scheduled_s,
+        sent_s=None,
+        first_byte_s=None,
+        first_token_s=None,
+        first_answer_s=None,
+        last_token_s=None,
+        done_s=None,
+        chunk_s=(),
+        chunk_tokens=(),
+        input_tokens=None,
+        output_tokens=None,
+        tokens_source="chunks",
+        usage_disagrees=False,
+        cached_tokens=None,
+        finish_reason=None,
+        text="",
+        reasoning="",
+        headers={},
+    )

@@ -12,9 +12,9 @@ from rbx.config.live import LoadClient
 from rbx.label.redaction import Redaction
 from rbx.load.client.connection import Connection
 from rbx.load.client.connections import Connections
-from rbx.load.client.exchange import Exchange, not_sent, result
+from rbx.load.client.exchange import Exchange, result
 from rbx.load.client.origin import Origin
-from rbx.load.client.result import LoadFaultKind, LoadResult
+from rbx.load.client.result import LoadFaultKind, LoadResult, not_sent
 from rbx.load.client.wire import Wire
 
 SENDS_AT_ONCE = 64  # then reads get their turn, or a burst would make their stamps late
@@ -122,7 +122,7 @@ class Sending:
         self._waiting.clear()
         self._next = len(self._wires)
         for wire in left:
-            self._sink(not_sent(wire, fault))
+            self._sink(not_sent(wire.request, wire.scheduled_s, fault))
         for exchange in self.in_flight:
             exchange.give_up(fault, detail)
         self._all_ended.set()

@@ -142,7 +142,8 @@ class Worker:
         while not sending.done():
             await asyncio.wait({sending}, timeout=BEAT_S)
             # Neither a slow disk nor a reader who sleeps holds up the loop.
-            await asyncio.to_thread(self._journal.write, self._journal.take())
+            if lines := self._journal.take():
+                await asyncio.to_thread(self._journal.write, lines)
             beat += 1
             if beat % COUNTS_EVERY == 0 and not out.get_write_buffer_size():
                 _tell(out, "counts", self._now())

@@ -7,10 +7,8 @@ from pathlib import Path
 import pytest
 
 from rbx.label.tokenizer import TokenCounter
-from rbx.load.client.exchange import not_sent
 from rbx.load.client.recount import recounted
-from rbx.load.client.result import LoadResult
-from rbx.load.client.wire import Wire
+from rbx.load.client.result import LoadResult, not_sent
 from tests.label.test_tokenizer import write_word_tokenizer
 
 
@@ -21,7 +19,7 @@ def words(tmp_path: Path) -> TokenCounter:
 
 
 def answered(**facts: object) -> LoadResult:
-    blank = vars(not_sent(Wire(0, 0.0, b"", True, 1), "stopped"))
+    blank = vars(not_sent(0, 0.0))
     return LoadResult(**{**blank, "status": "ok", "fault": None, **facts})
 
 
@@ -50,6 +48,6 @@ def test_usage_is_kept_and_a_far_count_is_told(words: TokenCounter) -> None:
 def test_what_has_no_text_to_count_stays(words: TokenCounter) -> None:
     for kept in (
         answered(output_tokens=5, tokens_source="chunks", finish_reason="tool_calls"),
-        not_sent(Wire(0, 0.0, b"", True, 1), "drain"),
+        not_sent(0, 0.0, "drain"),
     ):
         assert recounted(kept, words) == kept
