@@ -13,7 +13,7 @@ from rbx.errors import StoreError
 from rbx.load.client.health import ClientHealth
 from rbx.load.client.journal import read_journal
 from rbx.load.client.request import LoadRequest, LoadTarget
-from rbx.load.client.result import LoadResult
+from rbx.load.client.result import LoadResult, not_sent
 from rbx.load.client.run import run_load
 from rbx.load.client.tally import Tally
 
@@ -69,34 +69,7 @@ class Sender:
 
 def never_sent(requests: Sequence[LoadRequest]) -> list[LoadResult]:
     """The results of a cell that could not be run."""
-    return [
-        LoadResult(
-            request=each.request,
-            status="not_sent",
-            fault=None,
-            detail=None,
-            http_status=None,
-            scheduled_s=each.scheduled_s,
-            sent_s=None,
-            first_byte_s=None,
-            first_token_s=None,
-            first_answer_s=None,
-            last_token_s=None,
-            done_s=None,
-            chunk_s=(),
-            chunk_tokens=(),
-            input_tokens=None,
-            output_tokens=None,
-            tokens_source="chunks",
-            usage_disagrees=False,
-            cached_tokens=None,
-            finish_reason=None,
-            text="",
-            reasoning="",
-            headers={},
-        )
-        for each in requests
-    ]
+    return [not_sent(each.request, each.scheduled_s) for each in requests]
 
 
 def by_status(results: Sequence[LoadResult]) -> dict[str, int]:
