@@ -52,10 +52,16 @@ def make_up(chain: Chain, arrived_s: Floats, prompts: Ints, by_length: Bools, li
         ghosts.add(late, np.minimum(late + 1, steps), (prompts - chain.first - 1)[~by_length])
         more, their_context = ghosts.columns()
         decodes, context = decodes + np.where(linked, more, 0), context + np.where(linked, their_context, 0)
-    prefill = _Prefill(decodes, linked, limits)
+    prefill = _Prefill(decodes, linked, formed_s(chain.end_s, ahead=limits.async_scheduling), limits)
     for row in np.lexsort((arrived_s, chain.first)):
-        prefill.give(int(chain.first[row]), int(prompts[row]))
+        prefill.give(int(chain.first[row]), int(prompts[row]), float(arrived_s[row]))
     return MakeUp(decodes, context, prefill.tokens, prefill.squared, prefill.cross, linked, prefill.doubtful)
+
+
+def formed_s(end_s: Floats, *, ahead: bool) -> Floats:
+    """When the batch of each step (S,) was formed: at the end of the one before, or one step earlier."""
+    back = 2 if ahead else 1
+    return np.concatenate([np.full(back, -np.inf), end_s])[: len(end_s)]
 
 
 class _Ranges:
@@ -81,18 +87,26 @@ class _Ranges:
 class _Prefill:
     """The token budget of each step, and the chunks that were taken of it."""
 
-    def __init__(self, decodes: Floats, linked: Bools, limits: EngineLimits) -> None:
+    def __init__(self, decodes: Floats, linked: Bools, formed: Floats, limits: EngineLimits) -> None:
         self._left = np.maximum(limits.max_num_batched_tokens - decodes, 1.0)
-        self._linked, self._chunked = linked, limits.chunked_prefill
+        self._linked, self._formed_s, self._chunked = linked, formed, limits.chunked_prefill
         self.tokens, self.squared, self.cross = (np.zeros(len(decodes)) for _ in range(3))
         self.doubtful = np.zeros(len(decodes), dtype=np.bool_)
 
-    def give(self, last: int, prompt: int) -> None:
-        """A prompt whose last chunk was in step ``last``: earlier ones filled what was left of theirs."""
-        first, room = last, self._left[last]
-        while room < prompt and self._chunked and self._linked[first] and first > 0:
-            first -= 1
-            room += self._left[first]
+    def give(self, last: int, prompt: int, arrived_s: float) -> None:
+        """A prompt whose last chunk was in step ``last``: earlier ones filled what was left of theirs.
+
+        It began as early as it could: after it came, where something was left, and so that it did not end
+        before its last step.
+        """
+        first, before, room = last, 0.0, float(self._left[last])
+        while self._chunked and first > 0 and self._linked[first]:
+            left = float(self._left[first - 1])
+            if room >= prompt and (
+                left == 0.0 or before + left >= prompt or self._formed_s[first - 1] < arrived_s
+            ):
+                break
+            first, before, room = first - 1, before + left, room + left
         if room < prompt:
             # What is left over was computed in steps that nobody saw, or the prompt overlapped another.
             self.doubtful[last] = self.doubtful[min(last + 1, len(self.doubtful) - 1)] = True
