@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import errno
 import ipaddress
+import random
 import socket
+from collections.abc import Iterator
 from contextlib import ExitStack
+from pathlib import Path
 
 from rbx.errors import ServerError, UsageError
 
 LOOPBACK = "127.0.0.1"
+_OUTGOING = Path("/proc/sys/net/ipv4/ip_local_port_range")
+_OUTGOING_FROM = 32_768  # Linux's default; other systems begin above it
+_FIRST_QUIET = 10_240
 
 
 def bound(host: str, port: int) -> socket.socket:
@@ -54,13 +60,31 @@ def is_loopback(host: str) -> bool:
 def free_ports(count: int, host: str = LOOPBACK) -> list[int]:
     """So many different ports of ``host`` that nothing listens on now.
 
+    They are not among those that the system gives to outgoing connections, as long as there are others: a
+    server that loads a model for minutes would find its port taken.
+
     Raises ``ServerError`` where it is no address of this machine.
     """
     with ExitStack() as held:
-        sockets = [held.enter_context(socket.socket()) for _ in range(count)]
-        for sock in sockets:
+        candidates = _quiet_ports()
+        ports: list[int] = []
+        while len(ports) < count:
+            sock = held.enter_context(socket.socket())
             try:
-                sock.bind((host, 0))
+                sock.bind((host, next(candidates, 0)))
             except OSError as error:
+                if error.errno == errno.EADDRINUSE:
+                    continue
                 raise ServerError(f"{host} is no address of this machine: {error.strerror}") from None
-        return [int(sock.getsockname()[1]) for sock in sockets]
+            ports.append(int(sock.getsockname()[1]))
+        return ports
+
+
+def _quiet_ports() -> Iterator[int]:
+    """Ports that no outgoing connection gets, in random order: two launches seldom want the same one."""
+    try:
+        low = int(_OUTGOING.read_text(encoding="ascii").split()[0])
+    except (OSError, ValueError, IndexError):
+        low = _OUTGOING_FROM
+    quiet = range(_FIRST_QUIET, low)
+    yield from random.SystemRandom().sample(quiet, len(quiet))

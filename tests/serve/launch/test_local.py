@@ -85,6 +85,9 @@ def test_devices_are_those_that_are_visible(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_ports() -> None:
     assert len(set(free_ports(50))) == 50
+    if (outgoing := Path("/proc/sys/net/ipv4/ip_local_port_range")).exists():
+        low, high = map(int, outgoing.read_text(encoding="ascii").split())
+        assert not [port for port in free_ports(50) if low <= port <= high]  # no client's connection gets one
     with bound("127.0.0.1", 0) as sock:
         port = sock.getsockname()[1]
         with pytest.raises(ServerError, match=f"port {port} of 127.0.0.1 is in use"):
