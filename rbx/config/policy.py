@@ -14,7 +14,34 @@ from typing import Annotated, Literal
 from pydantic import Field, field_validator, model_validator
 
 from rbx.config.base import NonNegativeFloat, StrictModel, Text
-from rbx.config.dispatch import DispatchConfig, DispatchList, dispatch_label
+from rbx.config.routed_policy import (
+    AlwaysSpec,
+    AvengersProSpec,
+    MatrixFactorisationSpec,
+    MixSpec,
+    OmniRouterSpec,
+    PassthroughSpec,
+    PlainRouterSpec,
+    PortSpec,
+    RandomSpec,
+    RoutedPolicy,
+)
+from rbx.config.single_policy import Single
+
+__all__ = [
+    "BearPolicy",
+    "BearSpec",
+    "ExternalPolicy",
+    "LatencyAgnosticSpec",
+    "MixSpec",
+    "PassthroughSpec",
+    "PolicySpec",
+    "RouteBalancePolicy",
+    "RouteBalanceSpec",
+    "RoutedPolicy",
+    "ScorePolicy",
+    "SinglePolicy",
+]
 
 LatencySource = Literal["xgboost", "prior", "bea"]
 TtftSource = Literal["bea", "prefill-throughput", "lps", "lps-engine"]
@@ -47,15 +74,6 @@ WEIGHT_LISTS: dict[str, tuple[tuple[float, float, float], ...]] = {
 CostWeight = Annotated[float, Field(ge=0, le=1e9, strict=True)]
 Scale = Annotated[float, Field(ge=1e-3, le=1e3, strict=True)]
 Weights = tuple[NonNegativeFloat, NonNegativeFloat, NonNegativeFloat]
-
-
-class Single(StrictModel):
-    """One policy with no lists left; ``label`` names it in tables and figures."""
-
-    @property
-    def label(self) -> str:
-        """Short unique name."""
-        raise NotImplementedError
 
 
 class RouteBalancePolicy(Single):
@@ -125,26 +143,6 @@ class BearPolicy(Single):
             "batched": self.batched,
         }
         return " ".join([name, *(words for words, departs in extra.items() if departs)])
-
-
-class RoutedPolicy(Single):
-    """A router and a dispatcher; ``passthrough`` lets the dispatcher choose over all instances."""
-
-    kind: Literal["routed"] = "routed"
-    router: Literal["passthrough", "always", "random", "mix"]
-    dispatch: DispatchConfig
-    model: str | None = None
-    shares: dict[str, NonNegativeFloat] | None = None
-    batched: bool = True
-
-    @property
-    def label(self) -> str:
-        """``passthrough/random`` or ``always:MODEL/shortest-queue``; ``unbatched`` where it is so."""
-        router = f"always:{self.model}" if self.router == "always" else self.router
-        if self.router == "mix" and self.shares:
-            total = sum(self.shares.values())
-            router += ":" + ",".join(f"{m}={100 * s / total:.0f}%" for m, s in self.shares.items())
-        return f"{router}/{dispatch_label(self.dispatch)}" + ("" if self.batched else " unbatched")
 
 
 class ScorePolicy(Single):
@@ -299,77 +297,6 @@ class ScoreSpec(StrictModel):
             yield ScorePolicy(**dict(zip(names, values, strict=True)))
 
 
-class _RoutedSpec(StrictModel):
-    """``batched: false`` decides on arrival: such a policy does not look at its batch mates."""
-
-    dispatch: DispatchList = ("shortest-queue",)
-    batched: tuple[bool, ...] = Field((True,), min_length=1)
-
-    def paths(self) -> Iterator[tuple[DispatchConfig, bool]]:
-        """Every dispatcher, on every path."""
-        yield from itertools.product(self.dispatch, self.batched)
-
-
-class PassthroughSpec(_RoutedSpec):
-    """No router: the dispatcher picks among all instances."""
-
-    kind: Literal["passthrough"]
-    dispatch: DispatchList = ("round-robin", "shortest-queue", "random")
-
-    def expand(self, models: tuple[str, ...]) -> Iterator[RoutedPolicy]:
-        """One policy a dispatcher and path."""
-        for dispatch, batched in self.paths():
-            yield RoutedPolicy(router="passthrough", dispatch=dispatch, batched=batched)
-
-
-class AlwaysSpec(_RoutedSpec):
-    """Every request to one model; ``"*"`` stands for each model of the pool in turn."""
-
-    kind: Literal["always"]
-    model: Text
-
-    def expand(self, models: tuple[str, ...]) -> Iterator[RoutedPolicy]:
-        """One policy a model and dispatcher; an unknown model is refused."""
-        if self.model != "*" and self.model not in models:
-            raise ValueError(f"always: the pool has no model {self.model!r}; it has {', '.join(models)}")
-        for model in models if self.model == "*" else (self.model,):
-            for dispatch, batched in self.paths():
-                yield RoutedPolicy(router="always", dispatch=dispatch, model=model, batched=batched)
-
-
-class RandomSpec(_RoutedSpec):
-    """A model drawn uniformly for each request, blind to the prompt."""
-
-    kind: Literal["random"]
-
-    def expand(self, models: tuple[str, ...]) -> Iterator[RoutedPolicy]:
-        """One policy a dispatcher and path."""
-        for dispatch, batched in self.paths():
-            yield RoutedPolicy(router="random", dispatch=dispatch, batched=batched)
-
-
-class MixSpec(_RoutedSpec):
-    """A model drawn with fixed shares for each request, blind to the prompt."""
-
-    kind: Literal["mix"]
-    shares: dict[str, Annotated[float, Field(ge=0, le=1e6, strict=True)]]
-
-    @field_validator("shares")
-    @classmethod
-    def _some_share(cls, shares: dict[str, float]) -> dict[str, float]:
-        if sum(shares.values()) <= 0:
-            raise ValueError("shares sum to zero")
-        return shares
-
-    def expand(self, models: tuple[str, ...]) -> Iterator[RoutedPolicy]:
-        """One policy a dispatcher and path; shares of unknown models are refused."""
-        unknown = [model for model in self.shares if model not in models]
-        if unknown:
-            raise ValueError(f"mix: the pool has no model {', '.join(unknown)}")
-        for dispatch, batched in self.paths():
-            yield RoutedPolicy(router="mix", dispatch=dispatch, shares=self.shares, batched=batched)
-
-
 class ExternalSpec(StrictModel):
     """What a live target does by itself: nothing is put in force there."""
 
@@ -391,6 +318,11 @@ PolicySpec = Annotated[
     | AlwaysSpec
     | RandomSpec
     | MixSpec
+    | PlainRouterSpec
+    | AvengersProSpec
+    | MatrixFactorisationSpec
+    | OmniRouterSpec
+    | PortSpec
     | ExternalSpec,
     Field(discriminator="kind"),
 ]

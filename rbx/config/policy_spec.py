@@ -38,8 +38,14 @@ def _listed(data: dict[str, Any], *names: str) -> dict[str, Any]:
 def _routed(data: dict[str, Any]) -> dict[str, Any]:
     router = data["router"]
     own = {"always": ("model",), "mix": ("shares",)}.get(router, ())
+    swept = {
+        "avengers-pro": ("performance_weight",),
+        "matrix-factorisation": ("threshold",),
+        "omni-router": ("min_quality",),
+        "port": ("mean_budget_usd",),
+    }.get(router, ())
     shared = {"kind": router, "dispatch": [data["dispatch"]], "batched": [data["batched"]]}
-    return {**shared, **{name: data[name] for name in own}}
+    return {**shared, **{name: data[name] for name in own}, **{name: [data[name]] for name in swept}}
 
 
 def _bear(policy: BearPolicy, data: dict[str, Any]) -> dict[str, Any]:

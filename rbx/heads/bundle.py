@@ -40,7 +40,7 @@ from rbx.heads.knn import KnnHead, Labels
 from rbx.heads.manifest import canonical, read_files, write_files
 from rbx.heads.predictions import Predictions
 from rbx.heads.progress import Progress, silent
-from rbx.heads.routers.build import read_router, router_files, stored_routers
+from rbx.heads.routers.build import read_router, router_digest, router_files, stored_routers
 from rbx.heads.routers.head import RouterHead
 from rbx.heads.tpot import StaticPrior, TpotHeads
 from rbx.heads.trees import PackedTrees
@@ -122,6 +122,10 @@ class Bundle:
                 f"rbx train GRID --pool POOL --out BUNDLE --router {name}"
             )
         return self.routers[name]
+
+    def router_digest(self, name: str) -> str:
+        """Identity of a router trained into this bundle."""
+        return router_digest(name, self.router(name))
 
     def encoder_cost(self) -> EncoderCost:
         """Documented time of the encoder per request and per token: a constant, not a measurement."""

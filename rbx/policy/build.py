@@ -16,6 +16,8 @@ from rbx.errors import ConfigError
 from rbx.policy.base import Policy
 from rbx.policy.bear.router import Bear
 from rbx.policy.dispatchers.build import build_score
+from rbx.policy.pool_state import PoolShape
+from rbx.policy.prompt_routers import BudgetedOnline, CheapestGoodEnough, HighestScore, model_prices
 from rbx.policy.routebalance import RouteBalance, TpotPredictor
 from rbx.policy.routed import Routed
 from rbx.policy.routers import ANY_MODEL, Fixed, PromptBlindMix, Router
@@ -48,7 +50,7 @@ def build_policy(
     if isinstance(config, ScorePolicy):
         return Score(config, latency)
     router_rng, dispatch_rng = rng.spawn(2)
-    router = _build_router(config, models, router_rng)
+    router = _build_router(config, models, shape, router_rng)
     if not isinstance(config.dispatch, str):
         return ScoredDispatch(router, build_score(config.dispatch, models, latency, dispatch_rng), shape)
     return Routed(router, config.dispatch, shape, len(models), dispatch_rng)
@@ -61,7 +63,15 @@ def _estimator(config: BearPolicy, latency: LatencyModel, rng: np.random.Generat
     return Shuffled(estimator, rng) if config.shuffled else estimator
 
 
-def _build_router(config: RoutedPolicy, models: tuple[str, ...], rng: np.random.Generator) -> Router:
+def _build_router(
+    config: RoutedPolicy, models: tuple[str, ...], shape: PoolShape, rng: np.random.Generator
+) -> Router:
+    if config.trained_router is not None or config.router == "knn":
+        return HighestScore(trained=config.router != "knn")
+    if config.router == "omni-router" and config.min_quality is not None:
+        return CheapestGoodEnough(config.min_quality, *model_prices(shape, len(models)))
+    if config.router == "port" and config.mean_budget_usd is not None:
+        return BudgetedOnline(config.mean_budget_usd, *model_prices(shape, len(models)), rng)
     if config.router == "passthrough":
         return Fixed(ANY_MODEL)
     if config.router == "always":

@@ -17,12 +17,16 @@ Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 
+NO_ROUTER: Floats = np.zeros((0, 0))
+
+
 class RequestTable(NamedTuple):
     """Columns of N requests; M models in the order of the pool. A tuple, so that kernels take it whole.
 
     ``input_tokens``, ``max_tokens`` (N,); ``budget_usd`` and ``ttft_target_s``, from arrival (N,), infinite
     where there is none; ``quality`` and ``length_tokens`` (N, M): predictions. Predicted lengths are at
-    least one token.
+    least one token. ``router_score`` (N, M): what a trained router says, the higher the better; nothing
+    (0, 0) for policies that ask none.
     """
 
     input_tokens: Ints
@@ -31,10 +35,11 @@ class RequestTable(NamedTuple):
     quality: Floats
     length_tokens: Floats
     ttft_target_s: Floats
+    router_score: Floats = NO_ROUTER
 
     def checked(self) -> RequestTable:
         """Itself; raises ``ConfigError`` on what would poison every later decision."""
-        for name in ("quality", "length_tokens"):
+        for name in ("quality", "length_tokens", "router_score"):
             if not np.isfinite(getattr(self, name)).all():
                 raise ConfigError(f"request table: {name} holds NaN or infinity")
         if (self.length_tokens < 1).any():

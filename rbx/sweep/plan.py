@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,7 @@ import numpy as np
 import rbx
 from rbx.config.base import Loaded, digest
 from rbx.config.experiment import DecisionCost, Experiment, Workload
-from rbx.config.policy import ExternalPolicy, SinglePolicy
+from rbx.config.policy import ExternalPolicy, RoutedPolicy, SinglePolicy
 from rbx.config.pool import Pool, load_pool
 from rbx.errors import ConfigError
 from rbx.grid.schema import GridView
@@ -22,7 +22,7 @@ from rbx.scheduler.batching import largest_batch
 from rbx.sweep.capacity import Capacity, measure_capacity
 from rbx.sweep.context import SweepContext
 from rbx.sweep.live.identifying import live_identity
-from rbx.sweep.prediction import predict_prompts
+from rbx.sweep.prediction import predict_prompts, router_scores
 from rbx.sweep.prompts import Coverage, build_prompt_table, coverage, usable_rows
 from rbx.sweep.store import CellSpec
 from rbx.sweep.workload import draw_workload
@@ -49,16 +49,18 @@ def make_plan(loaded: Loaded[Experiment]) -> Plan:
     bundle.check_grid(view)
     bundle.check_pool(pool)
     rows = usable_rows(view, experiment.workload, pool.models)
+    policies = expand_policies(experiment, pool.models)
     prompts = build_prompt_table(view, rows, pool.models, predict_prompts(bundle, view, rows))
+    prompts = replace(prompts, router_score=router_scores(bundle, view, rows, policies, pool))
     lengths = length_rules(bundle, pool.models)
     context = SweepContext(_with_encoder_cost(experiment, bundle), pool, prompts, bundle.tpot, lengths)
-    for policy in expand_policies(experiment, pool.models):
+    for policy in policies:
         if isinstance(policy, ExternalPolicy):
             continue
         # Built once, so that what does not fit the pool is told before hours of work.
         build_policy(policy, pool.models, bundle.tpot, context.latency, np.random.default_rng(0))
     capacity = measure_capacity(context, seed=0) if experiment.workload.loads else None
-    cells = _cells(context, _identity(view, bundle, pool, context.experiment), capacity)
+    cells = _cells(context, _identity(view, bundle, pool, context.experiment), capacity, bundle)
     kept = coverage(view, experiment.workload, prompts)
     return Plan(context, cells, _manifest(loaded, context, view, bundle, capacity, kept))
 
@@ -114,7 +116,7 @@ def _identity(view: GridView, bundle: Bundle, pool: Pool, experiment: Experiment
 
 
 def _cells(
-    context: SweepContext, identity: dict[str, Any], capacity: Capacity | None
+    context: SweepContext, identity: dict[str, Any], capacity: Capacity | None, bundle: Bundle
 ) -> tuple[CellSpec, ...]:
     workload = context.experiment.workload
     policies = expand_policies(context.experiment, context.pool.models)
@@ -125,6 +127,8 @@ def _cells(
             for policy in policies:
                 described = policy.model_dump(mode="json")
                 key = {**identity, "policy": described, "workload": arriving.hash, "seed": seed}
+                if isinstance(policy, RoutedPolicy) and policy.trained_router is not None:
+                    key["router"] = bundle.router_digest(policy.trained_router)
                 cells.append(
                     CellSpec(
                         cell_id=digest(key)[:16],

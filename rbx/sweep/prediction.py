@@ -2,12 +2,39 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 
+from rbx.config.policy import RoutedPolicy, SinglePolicy
+from rbx.config.pool import Pool
+from rbx.errors import ConfigError
 from rbx.grid.schema import GridView
 from rbx.heads.bundle import Bundle
+from rbx.heads.embedding_cache import encode_cached
 from rbx.heads.predictions import Predictions
-from rbx.policy.request_table import Ints
+from rbx.heads.routers.asked import asked_router
+from rbx.policy.request_table import Floats, Ints
+
+
+def router_scores(
+    bundle: Bundle, view: GridView, rows: Ints, policies: Iterable[SinglePolicy], pool: Pool
+) -> dict[str, Floats]:
+    """What the trained routers that ``policies`` ask say of ``rows``, (P, M) by the router's label.
+
+    Raises ``BundleError`` where one was not trained, and ``ConfigError`` where a prompt stands in the train
+    split: a router knows the answers of those.
+    """
+    asking = [p for p in policies if isinstance(p, RoutedPolicy) and p.trained_router is not None]
+    if not asking:
+        return {}
+    if np.isin(rows, view.rows("train")).any():
+        raise ConfigError(
+            f"{asking[0].label}: trained routers have seen the labels of the train split; take "
+            "workload.split: test"
+        )
+    embeddings = encode_cached(bundle.encoder, [view.prompts[row] for row in rows])
+    return {policy.router_label: asked_router(bundle, policy, pool).score(embeddings) for policy in asking}
 
 
 def predict_prompts(bundle: Bundle, view: GridView, rows: Ints) -> Predictions:

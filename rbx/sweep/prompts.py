@@ -6,7 +6,8 @@ and a report work on exactly what the first cell worked on.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +24,8 @@ from rbx.heads.predictions import Predictions
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
+_ROUTER = "router "  # begins the name of a router's column among the predictions
+
 
 @dataclass(frozen=True)
 class PromptTable:
@@ -31,6 +34,7 @@ class PromptTable:
     ``input_tokens`` (P,); ``output_tokens`` and ``score`` (P, M) are the truth: the engine reads the
     former, the scoring of a finished cell the latter, a policy neither. ``quality`` and
     ``length_tokens`` (P, M) are what the heads predict. ``score`` is NaN where the label is missing.
+    ``router_score`` (P, M) stands by the label of each trained router, as it is set in the experiment.
     """
 
     models: tuple[str, ...]
@@ -40,6 +44,7 @@ class PromptTable:
     score: Floats
     quality: Floats
     length_tokens: Floats
+    router_score: Mapping[str, Floats] = field(default_factory=dict)
 
     def __len__(self) -> int:
         """P."""
@@ -145,6 +150,10 @@ def save_prompt_table(table: PromptTable, folder: Path) -> None:
         "model": model,
         "quality": pa.array(table.quality.ravel(), pa.float64()),
         "length_tokens": pa.array(table.length_tokens.ravel(), pa.float64()),
+        **{
+            f"{_ROUTER}{label}": pa.array(scores.ravel(), pa.float64())
+            for label, scores in sorted(table.router_score.items())
+        },
     }
     write_table(pa.table(labels), folder / "labels.parquet")
     write_table(pa.table(predictions), folder / "predictions.parquet")
@@ -175,4 +184,9 @@ def load_prompt_table(folder: Path, models: tuple[str, ...]) -> PromptTable:
         score=dense(labels, "score"),
         quality=dense(predictions, "quality"),
         length_tokens=dense(predictions, "length_tokens"),
+        router_score={
+            name.removeprefix(_ROUTER): dense(predictions, name)
+            for name in predictions.column_names
+            if name.startswith(_ROUTER)
+        },
     )

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from rbx.config.policy import BearPolicy, SinglePolicy
+from rbx.config.policy import BearPolicy, RoutedPolicy, SinglePolicy
 from rbx.config.pool import Tier
 from rbx.engine.instance_snapshot import InstanceSnapshot
 from rbx.engine.simulator import EngineSim
@@ -16,7 +16,7 @@ from rbx.engine.snapshot_export import export_snapshot
 from rbx.engine.telemetry import PoolTelemetry
 from rbx.heads.bea.lengths import whole_tokens
 from rbx.policy.build import build_policy
-from rbx.policy.request_table import RequestTable
+from rbx.policy.request_table import NO_ROUTER, RequestTable
 from rbx.policy.view import Served
 from rbx.scheduler.runtime import Decision, SchedulerRuntime
 from rbx.sweep.context import SweepContext
@@ -61,9 +61,12 @@ class Outcome:
     alarms: int  # times that their share jumped
 
 
-def request_table(context: SweepContext, arriving: Arriving) -> RequestTable:
+def request_table(context: SweepContext, arriving: Arriving, policy: SinglePolicy) -> RequestTable:
     """What the policy may see of a workload."""
     prompts, rows = context.prompts, arriving.prompt
+    router_score = NO_ROUTER
+    if isinstance(policy, RoutedPolicy) and policy.trained_router is not None:
+        router_score = np.ascontiguousarray(prompts.router_score[policy.router_label][rows])
     return RequestTable(
         input_tokens=prompts.input_tokens[rows],
         max_tokens=np.full(len(rows), context.experiment.workload.max_output_tokens, dtype=np.int64),
@@ -71,6 +74,7 @@ def request_table(context: SweepContext, arriving: Arriving) -> RequestTable:
         quality=np.ascontiguousarray(prompts.quality[rows]),
         length_tokens=np.ascontiguousarray(prompts.length_tokens[rows]),
         ttft_target_s=arriving.ttft_target_s,
+        router_score=router_score,
     ).checked()
 
 
@@ -97,7 +101,7 @@ class SimulatedCell:
         shape = context.shape
         rng = stream(seed, POLICY_STREAM)
         decider = build_policy(policy, context.pool.models, context.tpot, context.latency, rng)
-        self._table = request_table(context, arriving)
+        self._table = request_table(context, arriving, policy)
         self._runtime = SchedulerRuntime(
             self._scheduler,
             decider,

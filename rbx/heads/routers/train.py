@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rbx.config.pool import Pool, Tier
+from rbx.config.pool import Pool
 from rbx.grid.schema import GridView
 from rbx.heads.bundle import Bundle
 from rbx.heads.embedding_cache import encode_cached
@@ -17,6 +17,7 @@ from rbx.heads.evaluation import Interval, bootstrap_mean
 from rbx.heads.progress import Progress, silent
 from rbx.heads.routers.build import train_router
 from rbx.heads.routers.head import RouterHead
+from rbx.heads.routers.prices import model_prices_usd
 from rbx.heads.routers.task import RouterTask
 from rbx.heads.train import reduce_to_pool
 
@@ -45,7 +46,7 @@ def train_routers(
     bundle.check_pool(pool)
     reduced = reduce_to_pool(view, pool)
     embeddings = encode_cached(bundle.encoder, view.prompts, progress)
-    tiers = [_cheapest(pool, model) for model in pool.models]
+    price_in_usd, price_out_usd = model_prices_usd(pool)
     task = RouterTask(
         models=reduced.models,
         texts=tuple(view.prompts[row] for row in reduced.train),
@@ -53,8 +54,8 @@ def train_routers(
         score=reduced.score[reduced.train],
         input_tokens=view.input_tokens[reduced.train],
         output_tokens=reduced.length[reduced.train],
-        price_in_usd=np.array([tier.price_in_usd_per_mtok for tier in tiers]) / 1e6,
-        price_out_usd=np.array([tier.price_out_usd_per_mtok for tier in tiers]) / 1e6,
+        price_in_usd=price_in_usd,
+        price_out_usd=price_out_usd,
     )
     trained: dict[str, RouterHead] = {}
     figures = []
@@ -67,13 +68,6 @@ def train_routers(
         figures.append(_routed(name, task.models, scores, reduced.score[reduced.test], seed, took_s))
     progress("train routers", len(names), len(names))
     return dataclasses.replace(bundle, routers={**bundle.routers, **trained}), tuple(figures)
-
-
-def _cheapest(pool: Pool, model: str) -> Tier:
-    """The tier of a model whose output costs least."""
-    return min(
-        (tier for tier in pool.tiers if tier.model == model), key=lambda tier: tier.price_out_usd_per_mtok
-    )
 
 
 def _routed(
