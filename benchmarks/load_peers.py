@@ -74,7 +74,7 @@ def vllm_bench(run: Run) -> Claim:
 
 
 def guidellm(run: Run) -> Claim:
-    """``guidellm run`` at a constant rate; of its figures those that leave the first token out of the gaps."""
+    """``guidellm run`` at a constant rate; its figure of gaps that leaves the first token out."""
     program = _found("guidellm", "RBX_GUIDELLM")
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
