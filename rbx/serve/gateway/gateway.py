@@ -327,5 +327,7 @@ class Gateway:
         n = len(self.instances)
         while True:
             await asyncio.sleep(CHECK_PERIOD_S)
-            self.breakers.check(self.clock(), [self.placer.load.streams[i] > 0 for i in range(n)])
+            busy = [self.placer.load.streams[i] > 0 for i in range(n)]
+            for i in self.breakers.check(self.clock(), busy):
+                self.placer.recall(i)
             self.room.see(self.routable())

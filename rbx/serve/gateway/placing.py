@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -62,6 +64,17 @@ class Placer:
         self._metrics = metrics
         self._clock = clock
         self.undecided = 0
+        self._awaiting: dict[int, set[asyncio.Task[Any]]] = {i: set() for i in range(len(self._names))}
+        self._recalled: set[asyncio.Task[Any]] = set()
+
+    def recall(self, instance: int) -> None:
+        """Take back from ``instance`` what it has not begun to answer: it gives no token to anybody.
+
+        Each request is placed anew while it may be tried again, else its client hears of it.
+        """
+        for task in self._awaiting[instance]:
+            self._recalled.add(task)
+            task.cancel()
 
     async def begin(self, request: Admitted) -> Begun:
         """Returns with the first piece at hand; raises ``ApiError`` where nobody serves the request.
@@ -120,6 +133,9 @@ class Placer:
         budgeted = bool(np.isfinite(asked.knobs.budget_usd))
         body = upstream_body(asked, self._models[i], placement.max_tokens, budgeted=budgeted)
         begun = False
+        task = asyncio.current_task()
+        assert task is not None
+        self._awaiting[i].add(task)
         try:
             exchange = await self._upstreams[i].send(
                 f"/{asked.path}", body, request.version.config.deadlines, placement.name
@@ -129,7 +145,15 @@ class Placer:
             self.note(fault, i)
             attempt.failed(fault, self._clock())
             return fault
+        except asyncio.CancelledError:
+            if task not in self._recalled or _still_cancelled(task):
+                raise
+            late = UpstreamFault("stalled", "taken back: it gives no token to anybody", True, counts=False)
+            self.note(late, i)
+            return late
         finally:
+            self._awaiting[i].discard(task)
+            self._recalled.discard(task)
             if not begun:
                 attempt.abandoned(self._clock())  # cancelled: the client has left
         return exchange, attempt
@@ -161,6 +185,11 @@ class Placer:
         self._metrics.shed.labels("no_instance").inc()
         retry_s = self._breakers.retry_at_s(range(len(self._names))) - self._clock()
         return unavailable("no instance that could serve this request is up", max(wait_s, retry_s))
+
+
+def _still_cancelled(task: asyncio.Task[Any]) -> bool:
+    """Whether somebody else has cancelled it too; one cancellation is taken off."""
+    return sys.version_info >= (3, 11) and task.uncancel() > 0
 
 
 def upstream_body(asked: Asked, model: str, cap: int, *, budgeted: bool) -> Mapping[str, Any]:

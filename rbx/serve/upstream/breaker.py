@@ -116,8 +116,8 @@ class Breaker:
         if self._probe is not None and ticket in (None, self._probe):
             self._probe = None
 
-    def check(self, now_s: float, has_work: bool, *, may_open: Callable[[], bool] = _always) -> None:
-        """Apply the rule of progress; call it every second or so.
+    def check(self, now_s: float, has_work: bool, *, may_open: Callable[[], bool] = _always) -> bool:
+        """Apply the rule of progress, and say whether it opened; call it every second or so.
 
         ``has_work`` tells that requests which should give tokens are under way; a plain answer gives none
         before its end.
@@ -126,16 +126,17 @@ class Breaker:
         if not has_work:
             self._working_since_s = None
             self._probe = None  # it ended, and nobody told how
-            return
+            return False
         if self._working_since_s is None:
             self._working_since_s = now_s
         if self._probe is not None:
-            if now_s - self._probe_progress_s >= self.config.no_progress_s:
-                self._open(now_s)
-        elif self._state == "closed":
+            opens = now_s - self._probe_progress_s >= self.config.no_progress_s
+        else:
             silent_s = now_s - max(self._working_since_s, self._progress_s)
-            if silent_s >= self.config.no_progress_s and may_open():
-                self._open(now_s)
+            opens = self._state == "closed" and silent_s >= self.config.no_progress_s and may_open()
+        if opens:
+            self._open(now_s)
+        return opens
 
     def _ripen(self, now_s: float) -> None:
         if self._state == "open" and now_s >= self.retry_at_s:
@@ -229,10 +230,13 @@ class Breakers:
         """A request ended without telling anything of the instance."""
         self._each[instance].abandoned(now_s, ticket)
 
-    def check(self, now_s: float, has_work: Sequence[bool]) -> None:
-        """Apply the rule of progress to all instances."""
+    def check(self, now_s: float, has_work: Sequence[bool]) -> list[int]:
+        """Apply the rule of progress to all instances; returns those that it has opened now."""
+        opened = []
         for instance, (breaker, works) in enumerate(zip(self._each, has_work, strict=True)):
-            breaker.check(now_s, works, may_open=partial(self._may_open, instance))
+            if breaker.check(now_s, works, may_open=partial(self._may_open, instance)):
+                opened.append(instance)
+        return opened
 
     def _may_open(self, instance: int) -> bool:
         share = self._each[instance].config.max_open_share

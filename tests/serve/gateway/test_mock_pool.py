@@ -183,6 +183,58 @@ def test_servers_that_accept_and_never_answer_are_left_after_the_deadline() -> N
         place.settled(2.0)
 
 
+@pytest.mark.parametrize("stream", [True, False])
+def test_what_waits_at_servers_that_give_no_token_is_placed_anew(*, stream: bool) -> None:
+    """Long before its own deadline, which is that of a first token or of a whole plain answer."""
+    patient = {"first_token_s": 300.0, "between_tokens_s": 300.0, "total_s": 600.0}
+    rules = {"no_progress_s": 0.5, "open_s": 30.0, "failures": 100}
+    with deployed(config(deadlines=patient, breaker=rules, retries={"within_s": 30.0})) as place:
+        place.tiers.set_faults({"kind": "hang", "target": "tiny-b"})
+        with ThreadPoolExecutor(16) as clients:
+            asked = [clients.submit(place.ask, stream=stream or k % 2 == 0) for k in range(16)]
+            answers = [future.result() for future in asked]
+        assert [a.status_code for a in answers] == [200] * 16
+        assert {a.headers["x-rbx-model"] for a in answers} == {"large"}
+        assert {a.headers["x-rbx-attempts"] for a in answers} >= {"2"}
+        page = place.client.get("/metrics").text
+        assert 'rbx_breaker_state{instance="tiny-b/0"} 2.0' in page
+        assert 'kind="stalled"' in page
+        place.settled(2.0)
+
+
+def test_what_waits_at_servers_that_give_no_token_is_told_once_its_time_is_over() -> None:
+    patient = {"first_token_s": 300.0, "between_tokens_s": 300.0}
+    rules = {"no_progress_s": 0.5, "open_s": 30.0, "failures": 100}
+    with deployed(config(deadlines=patient, breaker=rules, retries={"within_s": 0.1})) as place:
+        place.tiers.set_faults({"kind": "hang"})
+        answer = place.ask(stream=True)
+        assert answer.status_code == 504
+        assert answer.json()["error"]["code"] == "upstream_stalled"
+        place.settled(2.0)
+
+
+def test_a_client_that_leaves_as_its_request_is_taken_back_leaves_nothing_behind() -> None:
+    patient = {"first_token_s": 300.0}
+    rules = {"no_progress_s": 0.3, "open_s": 0.1, "failures": 100}
+    with deployed(config(deadlines=patient, breaker=rules)) as place:
+        place.tiers.set_faults({"kind": "hang"})
+
+        def leave(k: int) -> None:
+            """Taken back from everywhere it is a 504, which is no answer that this client waits for."""
+            with httpx.Client(base_url=place.url, timeout=0.7 + 0.05 * k, trust_env=False) as client:
+                try:
+                    while client.post("/v1/chat/completions", json=asked).status_code in (503, 504):
+                        time.sleep(0.01)
+                except httpx.ReadTimeout:
+                    left.append(k)
+
+        asked, left = {**CHAT, "stream": True}, list[int]()
+        with ThreadPoolExecutor(20) as clients:
+            list(clients.map(leave, range(20)))
+        assert sorted(left) == list(range(20))
+        place.settled(2.0)
+
+
 def test_fifty_clients_that_leave_free_the_servers_within_a_second() -> None:
     def leave(place: Place) -> None:
         asked = {**CHAT, "stream": True, "max_tokens": 900, "ignore_eos": True, "min_tokens": 900}
