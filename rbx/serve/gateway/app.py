@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 
@@ -17,6 +17,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
+from rbx.config.endpoints import InstanceEndpoint
 from rbx.serve.gateway.config_api import ConfigEndpoint
 from rbx.serve.gateway.errors import ApiError, internal
 from rbx.serve.gateway.estimate import EstimateEndpoint
@@ -30,10 +31,13 @@ _log = logging.getLogger(__name__)
 _CODES = {404: "not_found", 405: "method_not_allowed"}
 
 
-def gateway_app(gateway: Gateway, *, config_token: str | None = None) -> Starlette:
+def gateway_app(
+    gateway: Gateway, *, config_token: str | None = None, endpoints: Sequence[InstanceEndpoint] = ()
+) -> Starlette:
     """The application; starts and stops ``gateway`` with the server.
 
-    ``config_token`` guards ``/v1/config``; without one it answers to this machine alone.
+    ``config_token`` guards ``/v1/config``; without one it answers to this machine alone. It shows where the
+    instances answer if it is given their ``endpoints``.
     """
 
     @asynccontextmanager
@@ -47,12 +51,13 @@ def gateway_app(gateway: Gateway, *, config_token: str | None = None) -> Starlet
 
     intake = Intake()
     pages = Pages(gateway)
+    config = ConfigEndpoint(gateway, intake, config_token, endpoints)
     return Starlette(
         routes=[
             Route("/v1/chat/completions", Completions(gateway, intake, "chat/completions"), methods=["POST"]),
             Route("/v1/completions", Completions(gateway, intake, "completions"), methods=["POST"]),
             Route("/v1/models", pages.models, methods=["GET"]),
-            Route("/v1/config", ConfigEndpoint(gateway, intake, config_token), methods=["GET", "PUT"]),
+            Route("/v1/config", config, methods=["GET", "PUT"]),
             Route("/v1/estimate", EstimateEndpoint(gateway, intake), methods=["POST"]),
             Route("/healthz", pages.alive, methods=["GET"]),
             Route("/readyz", pages.ready, methods=["GET"]),

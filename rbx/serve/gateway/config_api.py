@@ -5,12 +5,14 @@ from __future__ import annotations
 import hmac
 import ipaddress
 import re
+from collections.abc import Sequence
 from typing import Any
 
 import orjson
 from starlette.types import Receive, Scope, Send
 
 import rbx
+from rbx.config.endpoints import InstanceEndpoint
 from rbx.errors import ConfigError
 from rbx.serve.gateway.errors import ApiError, invalid
 from rbx.serve.gateway.gateway import Gateway
@@ -20,6 +22,7 @@ from rbx.serve.gateway.request import read_object
 from rbx.serve.gateway.version import Version
 
 MAX_BODY_BYTES = 2**16
+_PLACE = {"url", "served_name", "metrics_url"}  # and nothing of keys
 # Whoever speaks through a proxy or from a web page is not this machine, whatever its address says.
 _THROUGH_OTHERS = (
     "via",
@@ -38,12 +41,17 @@ _TAG = re.compile(r'(W/)?"([!\x23-\x7e\x80-\xff]*)"')
 class ConfigEndpoint:
     """GET shows version, digest, configuration, pool and bundle; PUT replaces the first three, or nothing."""
 
-    def __init__(self, gateway: Gateway, intake: Intake, token: str | None) -> None:
-        """``token`` is asked of everybody where there is one; without one only this machine may ask."""
+    def __init__(
+        self, gateway: Gateway, intake: Intake, token: str | None, endpoints: Sequence[InstanceEndpoint]
+    ) -> None:
+        """``token`` is asked of everybody where there is one; without one only this machine may ask.
+
+        ``endpoints`` follow the pool's instances, or are empty.
+        """
         self._gateway = gateway
         self._intake = intake
         self._token = token
-        self._about = _about(gateway)
+        self._about = _about(gateway, endpoints)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One request."""
@@ -172,8 +180,9 @@ def _from_here(scope: Scope) -> bool:
         return False
 
 
-def _about(gateway: Gateway) -> dict[str, Any]:
+def _about(gateway: Gateway, endpoints: Sequence[InstanceEndpoint]) -> dict[str, Any]:
     """What no configuration changes: whoever measures here wants to know that it is what they think."""
+    places = [endpoint.model_dump(mode="json", include=_PLACE) for endpoint in endpoints]
     pool, bundle = gateway.pool, gateway.bundle
     return {
         "rbx": rbx.__version__,
@@ -181,8 +190,8 @@ def _about(gateway: Gateway) -> dict[str, Any]:
             "name": pool.name,
             "digest": pool.digest,
             "instances": [
-                {"name": instance.name, "tier": instance.tier.name, "model": instance.tier.model}
-                for instance in pool.instances
+                {"name": instance.name, "tier": instance.tier.name, "model": instance.tier.model, **place}
+                for instance, place in zip(pool.instances, places or [{}] * len(pool.instances), strict=True)
             ],
         },
         "bundle": None if bundle is None else {"digest": bundle.digest},

@@ -59,7 +59,7 @@ class ServedGateway:
         self.gateway = Gateway(scheduler.pool, scheduler.bundle, upstreams, watch, scheduler.config)
         self.url = address_of(scheduler.sock)
         self._sock = scheduler.sock
-        self._app = gateway_app(self.gateway, config_token=scheduler.token)
+        self._app = gateway_app(self.gateway, config_token=scheduler.token, endpoints=endpoints)
         self._server = _Server(self._app, self.gateway, host="", port=0, drain_s=scheduler.drain_s)
         # Its lifespan is led from here, so that what it raises reaches the caller.
         self._server.config.lifespan = "off"

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
+from pydantic import ValidationError
+
 from rbx.config.endpoints import InstanceEndpoint
 from rbx.config.experiment import Experiment
 from rbx.config.policy import ExternalPolicy, SinglePolicy
@@ -95,11 +97,27 @@ class GatewayServers:
         lacking = [model for model in self._pool.models if model not in listed.names]
         if lacking:
             raise TargetFault("wrong_model", f"{self.url} serves {listed.shown}, not {', '.join(lacking)}")
+        await self._look_behind(shown)
         servers = await self._servers.identities()
         release = shown.about["rbx"]
         version = release if isinstance(release, str) else None
         self._identity = Identity(self.kind, self.url, listed.names, version, pool, bundle, servers)
         return self._identity
+
+    async def _look_behind(self, shown: InForce) -> None:
+        """Take the servers that the gateway names where no file does, if they answer from here as well.
+
+        Its addresses are its own: from elsewhere they may lead nowhere, or to somebody else. No key is sent to
+        what a gateway names.
+        """
+        if self._servers.endpoints:
+            return
+        told = _told_endpoints(shown, self._pool)
+        if told:
+            servers = Servers(self._asker, self._pool, told)
+            with suppress(TargetFault):
+                await servers.identities()
+                self._servers = servers
 
     def _check(self, pool: str | None, bundle: str | None) -> None:
         """The gateway's prices, limits and heads must be those that its answers will be judged by."""
@@ -187,6 +205,21 @@ def _digest(shown: InForce, name: str) -> str | None:
     told = shown.about[name]
     found = told.get("digest") if isinstance(told, dict) else None
     return found if isinstance(found, str) else None
+
+
+def _told_endpoints(shown: InForce, pool: Pool) -> dict[str, InstanceEndpoint]:
+    """All that the gateway names for the pool's instances; nothing where one is missing or is no address."""
+    about = shown.about["pool"]
+    entries = about.get("instances") if isinstance(about, dict) else None
+    found: dict[str, InstanceEndpoint] = {}
+    for entry in entries if isinstance(entries, list) else ():
+        if isinstance(entry, dict):
+            place = {key: entry.get(key) for key in ("url", "served_name", "metrics_url")}
+            try:
+                found[str(entry.get("name"))] = InstanceEndpoint.model_validate(place)
+            except ValidationError:
+                return {}
+    return found if set(found) == {instance.name for instance in pool.instances} else {}
 
 
 def _short(digest: str | None) -> str:

@@ -30,6 +30,7 @@ from tests.sweep.live.gateways import SHORTEST, Deployment, deployed, serving_ga
 T = TypeVar("T")
 RANDOM = RoutedPolicy(router="passthrough", dispatch="random")
 ALWAYS = RoutedPolicy(router="always", dispatch="random", model="small")
+NOWHERE = {name: InstanceEndpoint(url="http://127.0.0.1:9/v1") for name in ("twin/0", "twin/1", "alone/0")}
 LOAD = {
     "model": "auto",
     "messages": [{"role": "user", "content": "x"}],
@@ -369,7 +370,19 @@ def test_requests_under_way_are_waited_for_wherever_they_are(place: Deployment, 
     assert on(target, past_the_gateway) == (False, True)
 
 
-def test_without_the_servers_addresses_the_gateway_alone_is_known(place: Deployment) -> None:
+def test_the_gateway_says_where_its_servers_are(place: Deployment) -> None:
+    seen = on({"kind": "gateway", "url": place.url}, _through_a_cell)
+    assert set(seen["identity"].servers) == {"twin/0", "twin/1", "alone/0"}
+    assert set(seen["pages"]) == {"gateway", "twin/0", "twin/1", "alone/0"}
+    assert seen["time_scale"] == 20.0
+
+
+def test_without_the_servers_addresses_the_gateway_alone_is_known(
+    place: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # As from another machine, where its addresses lead nowhere.
+    monkeypatch.setattr("rbx.sweep.live.gateway_servers._told_endpoints", lambda shown, pool: NOWHERE)
+
     async def work(servers: LiveTarget) -> tuple[Any, Any, bool]:
         identity = await servers.identity()
         with pytest.raises(ConfigError, match=r"live.target.endpoints, or take salt"):
