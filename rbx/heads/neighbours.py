@@ -71,6 +71,18 @@ def aggregate(
     return quality, tokens, histogram
 
 
+@njit(cache=True, fastmath={"reassoc", "contract"})
+def inner_products(query: NDArray[np.float32], train: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Of one query (dim,) with every training row, (1, N), by this thread alone."""
+    products = np.empty((1, len(train)), dtype=np.float32)
+    for row in range(len(train)):
+        total = np.float32(0.0)
+        for axis in range(len(query)):  # in any order, or it would not fill the registers' lanes
+            total += query[axis] * train[row, axis]
+        products[0, row] = total
+    return products
+
+
 @njit(cache=True)
 def top_rows(scores: NDArray[np.float32], count: int) -> Ints:
     """Columns of the ``count`` highest scores of each row, best first; shape (rows, count)."""
