@@ -103,7 +103,8 @@ def aiperf(run: Run) -> Claim:
         command += ["--request-count", str(run.requests), "--tokenizer", str(_tokenizer(folder))]
         command += ["--synthetic-input-tokens-mean", str(INPUT_TOKENS)]
         command += ["--output-tokens-mean", str(run.tokens), "--artifact-dir", name]
-        _run(command, folder)
+        command += ["--extra-inputs", "ignore_eos:true", "--use-server-token-count"]
+        _run(command, folder, HF_HUB_OFFLINE="")  # offline it takes a folder for the name of a repository
         told = json.loads(next(folder.rglob("profile_export_aiperf.json")).read_text())
         ttft, gap = told["time_to_first_token"], told["inter_token_latency"]
         return Claim(ttft["avg"], ttft["p99"], gap["avg"])
@@ -123,12 +124,12 @@ def _found(name: str, variable: str) -> str:
     return command
 
 
-def _run(command: Sequence[str], folder: Path) -> None:
+def _run(command: Sequence[str], folder: Path, **variables: str) -> None:
     quiet = {"HF_HUB_OFFLINE": "1", "DO_NOT_TRACK": "1", "VLLM_NO_USAGE_STATS": "1", "NO_COLOR": "1"}
     done = subprocess.run(
         command,
         cwd=folder,
-        env={**os.environ, **quiet},
+        env={**os.environ, **quiet, **variables},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
