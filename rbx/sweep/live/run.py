@@ -15,6 +15,7 @@ from rbx.sweep.executor import StopRequest
 from rbx.sweep.live.cell import LiveCell, sole_instance
 from rbx.sweep.live.opening import opened
 from rbx.sweep.live.order import interleaved
+from rbx.sweep.live.sending import FOLDER as JOURNALS
 from rbx.sweep.live.texts import GridTexts, read_texts
 from rbx.sweep.live.watching import Onlooker
 from rbx.sweep.plan import Plan
@@ -63,6 +64,7 @@ def run_live_sweep(
     with store.locked():
         prepare(plan, store)
         texts = read_texts(experiment.grid, plan.manifest["grid"]["digest"])
+        _clear_journals(folder)
         todo = _todo(plan, live, store, retry_invalid=retry_invalid)
         onlooker.planned(todo, len(plan.cells) - len(todo))
         ran, gave_up = 0, False
@@ -74,6 +76,12 @@ def run_live_sweep(
         return LiveResult(
             len(plan.cells), len(plan.cells) - len(todo), ran, len(todo) - ran, invalid, gave_up
         )
+
+
+def _clear_journals(folder: Path) -> None:
+    """What a killed sweep had of a cell is no cell, and it holds texts that may not be wanted here."""
+    for path in sorted((folder / JOURNALS).glob("*.jsonl")):
+        path.unlink(missing_ok=True)
 
 
 def live_of(experiment: Experiment) -> Live:

@@ -56,10 +56,6 @@ class Sender:
             raise
         return health, await asyncio.to_thread(lambda: list(read_journal(self._journal)))
 
-    def forget(self) -> None:
-        """Remove the journal: what it held is kept elsewhere, or not wanted."""
-        self._journal.unlink(missing_ok=True)
-
     def _make_folder(self) -> None:
         try:
             self._journal.parent.mkdir(parents=True, exist_ok=True)

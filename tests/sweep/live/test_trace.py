@@ -1,0 +1,40 @@
+"""What is made of a gateway's headers, and of what is not as it should be."""
+
+from __future__ import annotations
+
+import pytest
+
+from rbx.sweep.live.trace import read_trace
+
+
+def test_every_header_has_its_meaning() -> None:
+    trace = read_trace(
+        {
+            "x-rbx-instance": "large%C3%A9/1",
+            "x-rbx-decision-mode": "hopeless",
+            "x-rbx-attempts": "2",
+            "x-rbx-config-version": "17-abcdef",
+            "x-rbx-request-id": "r-1",
+            "x-rbx-trace": '{"batch_id": 3, "batch_wait_s": 0.05, "predicted_ttft_s": null}',
+        }
+    )
+    assert trace.instance == "largeé/1"
+    assert (trace.mode, trace.recorded_mode) == ("hopeless", "hopeless")
+    assert (trace.attempts, trace.version_number, trace.request_id) == (2, 17, "r-1")
+    assert trace.whole("batch_id") == 3
+    assert dict(trace.told) == {"batch_id": 3.0, "batch_wait_s": 0.05}
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["", "{", "[1]", "null", '{"batch_id": true}', '{"batch_id": "3"}', '{"batch_id": NaN}', "9" * 400],
+)
+def test_a_trace_that_does_not_read_tells_nothing(value: str) -> None:
+    assert dict(read_trace({"x-rbx-trace": value}).told) == {}
+
+
+@pytest.mark.parametrize("value", ["", "-1", "two", "³", "1" * 30])
+def test_a_count_that_does_not_read_is_absent(value: str) -> None:
+    trace = read_trace({"x-rbx-attempts": value, "x-rbx-config-version": f"{value}-x"})
+    assert trace.attempts is None
+    assert trace.version_number is None
