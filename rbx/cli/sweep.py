@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -25,8 +24,20 @@ def sweep(
         typer.Option("--set", help="Override a key: --set workload.seeds=[0,1] (repeatable)."),
     ] = None,
     jobs: Annotated[
-        int | None, typer.Option(min=1, help="Worker processes [default: one a core]; none for live sweeps.")
+        int | None,
+        typer.Option(
+            min=1,
+            help="Cells at a time [default: one a core, or a CPU of the cluster]; none for live sweeps.",
+        ),
     ] = None,
+    executor: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME",
+            help="Where simulated cells run: processes of this machine; ray, the cluster of RAY_ADDRESS or "
+            "the one that this machine is part of; ray://HOST:PORT; ray://local, one started for this sweep.",
+        ),
+    ] = "processes",
     redact_text: Annotated[
         bool, typer.Option("--redact-text", help="Live: keep hashes of the served answers, no text.")
     ] = False,
@@ -49,7 +60,8 @@ def sweep(
 
     loaded = load_experiment(file, [*(overrides or []), *(["live.keep_text=false"] if redact_text else [])])
     is_live = loaded.value.engine == "live"
-    _check_options(is_live=is_live, jobs=jobs, retry_invalid=retry_invalid)
+    _check_options(is_live=is_live, jobs=jobs, executor=executor, retry_invalid=retry_invalid)
+    ray_address = _ray_address(executor)
     if is_cold():
         typer.echo("compiling kernels: half a minute, once after each change of the sources", err=True)
     plan = make_plan(loaded)
@@ -63,16 +75,40 @@ def sweep(
         _announce(Console(stderr=True), plan)
         run_live(plan, folder, retry_invalid=retry_invalid, as_json=as_json)
         return
-    _run(plan, folder, jobs or os.cpu_count() or 1, as_json=as_json)
+    _run(plan, folder, jobs, ray_address, as_json=as_json)
 
 
-def _check_options(*, is_live: bool, jobs: int | None, retry_invalid: bool) -> None:
+def _check_options(*, is_live: bool, jobs: int | None, executor: str, retry_invalid: bool) -> None:
     from rbx.errors import UsageError
 
+    if is_live and executor != "processes":
+        raise UsageError(
+            "--executor is for simulated sweeps: live cells run one after the other, where the servers are"
+        )
     if is_live and jobs is not None:
         raise UsageError("--jobs is for simulated sweeps: live cells run one after the other")
     if not is_live and retry_invalid:
         raise UsageError("--retry-invalid is for live sweeps")
+
+
+def _ray_address(executor: str) -> str | None:
+    """The Ray cluster that ``executor`` names; None for this machine's processes."""
+    from rbx.config.ray_address import checked_ray_address
+    from rbx.errors import UsageError
+
+    if executor == "processes":
+        return None
+    if executor == "ray":
+        return "auto"
+    named = executor.removeprefix("ray://")
+    try:
+        if named == executor:
+            raise ValueError
+        return named if named in ("auto", "local") else checked_ray_address(executor)
+    except ValueError:
+        raise UsageError(
+            f"--executor {executor!r}: it is processes, ray, ray://HOST:PORT or ray://local"
+        ) from None
 
 
 def _list_cells(plan: Plan, *, as_json: bool) -> None:
@@ -115,7 +151,7 @@ def _title(manifest: dict[str, Any]) -> str:
     return f"{manifest['name']} ({', '.join(kinds)})" if kinds else str(manifest["name"])
 
 
-def _run(plan: Plan, folder: Path, jobs: int, *, as_json: bool) -> None:
+def _run(plan: Plan, folder: Path, jobs: int | None, ray_address: str | None, *, as_json: bool) -> None:
     from rich.console import Console
 
     from rbx.sweep.run import run_sweep
@@ -135,6 +171,7 @@ def _run(plan: Plan, folder: Path, jobs: int, *, as_json: bool) -> None:
             plan,
             folder,
             jobs=jobs,
+            ray_address=ray_address,
             started=started,
             done=lambda cell: progress.advance(task),
             stopping=lambda: progress.console.print("finishing the cells under way; Ctrl-C again aborts"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal
@@ -21,12 +20,11 @@ from rbx.config.base import (
 from rbx.config.endpoint import EnvironmentName
 from rbx.config.gateway import GatewayConfig
 from rbx.config.pool import Pool, Tier
+from rbx.config.ray_address import RayAddress
 from rbx.errors import ConfigError
 
 # What rbx sets itself; a second value would make it look for the servers elsewhere.
 OURS = ("--host", "--port", "--served-model-name", "--uds", "--api-key", "--scheduler-cls", "--config")
-
-_RAY_ADDRESS = re.compile(r"auto|local|(ray://)?([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\]):[0-9]{1,5}")
 
 
 def flag_name(word: str) -> str:
@@ -41,13 +39,6 @@ def _not_ours(flags: tuple[str, ...]) -> tuple[str, ...]:
     return flags
 
 
-def _is_ray_address(address: str) -> str:
-    if not _RAY_ADDRESS.fullmatch(address):
-        raise ValueError(f"{address!r} is neither auto, local, HOST:PORT nor ray://HOST:PORT")
-    return address
-
-
-RayAddress = Annotated[Text, AfterValidator(_is_ray_address)]
 Flags = Annotated[tuple[Text, ...], AfterValidator(_not_ours)]
 
 

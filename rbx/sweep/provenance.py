@@ -19,10 +19,15 @@ def provenance() -> dict[str, Any]:
     """Versions of what can change a result; nothing that identifies a person."""
     return {
         "created": datetime.now(timezone.utc).isoformat(timespec="seconds"),
-        "versions": {"rbx": rbx.__version__, "python": platform.python_version(), **_installed()},
+        "versions": versions(),
         "revision": _revision(),
         "host": {"machine": platform.machine(), "system": platform.system(), "cpus": os.cpu_count()},
     }
+
+
+def versions() -> dict[str, str]:
+    """Of Python, rbx and the packages that can change a result."""
+    return {"rbx": rbx.__version__, "python": platform.python_version(), **_installed()}
 
 
 def _installed() -> dict[str, str]:

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from rbx.config.base import parse
-from rbx.config.experiment import Experiment
-from rbx.config.pool import Pool, load_pool
 from rbx.errors import StoreError
-from rbx.heads.bundle import Bundle
-from rbx.heads.length_rules import length_rules
-from rbx.sweep.context import SweepContext
 from rbx.sweep.executor import Done, StopRequest, run_here, run_in_processes
+from rbx.sweep.loading import load_context
 from rbx.sweep.plan import Plan
-from rbx.sweep.prompts import load_prompt_table, save_prompt_table
+from rbx.sweep.prompts import save_prompt_table
 from rbx.sweep.provenance import provenance
+from rbx.sweep.ray_executor import run_on_ray
+from rbx.sweep.shipped import packed
 from rbx.sweep.store import CellSpec, SweepStore, sha256_of
 
 
@@ -35,12 +33,14 @@ def run_sweep(
     plan: Plan,
     folder: Path,
     *,
-    jobs: int,
+    jobs: int | None,
+    ray_address: str | None = None,
     started: Callable[[int, int], None],
     done: Done,
     stopping: Callable[[], None],
 ) -> SweepResult:
-    """Run or resume a plan in ``folder``.
+    """Run or resume a plan in ``folder``, on this machine with ``jobs`` workers (default: one a core) or on
+    the Ray cluster at ``ray_address`` (default: one a CPU of the cluster).
 
     ``started(cells to run, cells already finished)`` is called once, ``done`` after each cell,
     ``stopping`` at the first Ctrl-C. Raises ``StoreError`` where the directory can't be used.
@@ -59,10 +59,13 @@ def run_sweep(
 
         stop = StopRequest()
         with stop.listening(stopping):
-            if jobs == 1 or len(cells) <= 1:
+            if ray_address is not None:
+                files = packed(folder, plan.context.experiment)
+                run_on_ray(ray_address, files, cells, store, jobs, stop, count)
+            elif (workers := min(jobs or os.cpu_count() or 1, len(cells))) <= 1:
                 run_here(plan.context, cells, store, stop, count)
             else:
-                run_in_processes(load_context, cells, store, min(jobs, len(cells)), stop, count)
+                run_in_processes(load_context, cells, store, workers, stop, count)
         return SweepResult(len(plan.cells), resumed, len(ran), len(cells) - len(ran))
 
 
@@ -80,15 +83,3 @@ def prepare(plan: Plan, store: SweepStore) -> None:
     manifest["labels_sha256"] = sha256_of(store.folder / "labels.parquet")
     manifest["cells"] = [asdict(cell) for cell in plan.cells]
     store.write_manifest(manifest)
-
-
-def load_context(folder: Path) -> SweepContext:
-    """The context of a prepared sweep, from its directory and the files its manifest names."""
-    manifest = SweepStore(folder).read_manifest()
-    experiment = parse(Experiment, manifest["config"], where=f"{folder}/manifest.json: config")
-    pool: Pool = load_pool(experiment.pool).value
-    bundle = Bundle.load(experiment.bundle)
-    if pool.digest != manifest["pool"]["digest"] or bundle.digest != manifest["bundle"]["digest"]:
-        raise StoreError(f"{folder}: the pool or the bundle changed since the sweep was planned")
-    lengths = length_rules(bundle, pool.models)
-    return SweepContext(experiment, pool, load_prompt_table(folder, pool.models), bundle.tpot, lengths)

@@ -24,7 +24,7 @@ def unplaced(ray: Any, spec: RayLauncher, pool: Pool, lacking: Sequence[Instance
         if count:
             how = spec.tier(tier)
             fits = any(_fits(node["Resources"], how, tier) for node in nodes)
-            why = "the nodes that have it are taken" if fits else "no node has that"
+            why = "those that have it are taken, or slow to start a worker" if fits else "no node has that"
             lines.append(
                 f"  tier {tier.name}: {count} of {tier.instances} instances lack a node with "
                 f"{_needs(how, tier)}; {why}"
