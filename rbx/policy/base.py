@@ -18,8 +18,10 @@ Floats = NDArray[np.float64]
 NO_INSTANCE = -1
 
 # How a request was placed: by the policy's own rule, by its rule for hopeless ones, or turned away.
-BY_POLICY, BY_FALLBACK, SHED = 0, 1, 2
-MODES = ("policy", "fallback", "shed")
+BY_POLICY, BY_HOPELESS_RULE, SHED = 0, 1, 2
+MODES = ("policy", "hopeless", "shed")
+# What a gateway says beside these where its policy or its heads failed, and the shortest queue decided.
+FALLBACK = "fallback"
 
 
 @dataclass(frozen=True)

@@ -53,7 +53,8 @@ def decisions_table(rate: RateResult) -> Table:
         Column("total, ms"),
         Column("of TTFT", "Σ decision time ÷ Σ TTFT, over completed requests"),
         Column("batch size", "mean over batches"),
-        Column("fallback", "share decided without the policy's estimates"),
+        Column("hopeless", "share that no instance was predicted to serve in time"),
+        Column("fallback", "share placed without the policy, since it or the heads failed"),
     )
     rows = tuple(_row(result, rate.baseline) for result in rate.results)
     return Table("Decision time", "Means over sent requests, all seeds.", columns, rows)
@@ -72,6 +73,7 @@ def _row(result: PointResult, baseline: PointResult | None) -> tuple[Value, ...]
         number(d.total_s, milliseconds),
         number(d.ttft_share, lambda share: percent(share, 1)),
         number(d.batch_size, significant),
+        number(m.hopeless_share, percent),
         number(m.fallback_share, percent),
     )
 

@@ -130,15 +130,19 @@ def _warnings(analysis: Analysis) -> Iterable[str]:
 
 
 def _fallbacks(analysis: Analysis) -> Iterable[str]:
-    """BEAR falls back where it predicts no instance in time, others where they have no estimates."""
-    points = [result.point for result in analysis.results if result.point.metrics.fallback_share > 0]
-    hopeless = [point.label for point in points if point.policy.get("kind") == "bear"]
-    blind = [point.label for point in points if point.policy.get("kind") != "bear"]
+    """Where BEAR predicted no instance in time, and where a gateway had to do without its policy."""
+    points = [result.point for result in analysis.results]
+    fell_back = [point.label for point in points if point.metrics.fallback_share > 0]
+    hopeless = [point.label for point in points if point.metrics.hopeless_share > 0]
+    if analysis.sweep.manifest.get("simulated"):
+        hopeless += fell_back  # simulated policies don't fail: older records say fallback for hopeless
+        fell_back = []
     if hopeless:
         names = ", ".join(dict.fromkeys(hopeless))
-        yield f"For some requests no instance was predicted in time, and the fallback decided: {names}."
-    if blind:
-        yield f"Some requests were decided without estimates (fallback): {', '.join(dict.fromkeys(blind))}."
+        yield f"For some requests no instance was predicted in time, and the rule for those decided: {names}."
+    if fell_back:
+        names = ", ".join(dict.fromkeys(fell_back))
+        yield f"Some requests were placed without the policy, as it or its heads failed (fallback): {names}."
 
 
 def _coverage(manifest: dict[str, Any]) -> Iterable[str]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rbx.policy.base import MODES
+from rbx.policy.base import FALLBACK, MODES
 from rbx.report.manifest import Manifest
 from rbx.sweep.store import CellSpec, CellSummary
 
@@ -26,7 +26,7 @@ def strangers(
         "model": pa.array(sorted(manifest.models)),
         "tier": pa.array(sorted(manifest.tier_model)),
         "instance": pa.array(sorted(manifest.instances)),
-        "decision_mode": pa.array(MODES),
+        "decision_mode": pa.array([*MODES, FALLBACK]),
     }
     for name, values in known.items():
         found += _unknown(records, name, values)

@@ -91,6 +91,7 @@ class Metrics:
     model_share: dict[str, float]
     tier_share: dict[str, float]
     exhausted_share: float
+    hopeless_share: float
     fallback_share: float
     preemptions: int
     utilization: float
@@ -139,6 +140,7 @@ def measure(cells: Sequence[Cell]) -> Metrics:
         model_share=_shares(np.concatenate([run.model for run in runs])[ok]),
         tier_share=_shares(np.concatenate([run.tier for run in runs])[ok]),
         exhausted_share=_share(int(np.concatenate([run.exhausted for run in runs])[ok].sum()), counts.ok),
+        hopeless_share=_share(int(np.concatenate([r.hopeless for r in runs])[sent].sum()), int(sent.sum())),
         fallback_share=_share(int(np.concatenate([r.fallback for r in runs])[sent].sum()), int(sent.sum())),
         preemptions=int(sum(run.preemptions.sum() for run in runs)),
         utilization=_mean(np.array([_busy_share(cell) for cell in cells])),

@@ -46,6 +46,7 @@ class Requests:
     encode_s: Floats
     score_s: Floats
     batch_size: Floats
+    hopeless: Bools
     fallback: Bools
     shed: Bools
     preemptions: Floats
@@ -130,6 +131,7 @@ def to_requests(records: pa.Table, prompt_ids: pa.Array) -> Requests:
         encode_s=_floats(records, "encode_s"),
         score_s=_floats(records, "score_s"),
         batch_size=_floats(records, "batch_size"),
+        hopeless=mode == "hopeless",
         fallback=mode == "fallback",
         shed=mode == "shed",
         preemptions=np.nan_to_num(_floats(records, "preemptions"), nan=0.0),

@@ -49,7 +49,7 @@ RECORDS = pa.schema(
         ("score_s", pa.float32()),
         ("batch_id", pa.int32()),
         ("batch_size", pa.int32()),
-        ("decision_mode", _TEXT),  # policy | fallback | shed
+        ("decision_mode", _TEXT),  # policy | hopeless | shed; live also fallback
         ("config_version", pa.int32()),
         ("telemetry_age_s", pa.float32()),
         ("preemptions", pa.int32()),

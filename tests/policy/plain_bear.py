@@ -101,7 +101,7 @@ def bear(
             choices.append(Choice(-1, "shed", 0))
             continue
         else:
-            mode, sign = "fallback", 1.0 if fallback == "sacrifice" else -1.0
+            mode, sign = "hopeless", 1.0 if fallback == "sacrifice" else -1.0
             hopeless = {i: sign * ttft[i] for i in among}
             best = largest(among, hopeless.__getitem__, servers)
         server = servers[best]

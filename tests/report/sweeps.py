@@ -202,7 +202,7 @@ class _World:
             )
             columns["predicted_ttft_s"] = np.where(failed, np.nan, predicted)
             columns["on_time_candidates"] = np.where(predicted <= target, rng.integers(1, 13, len(prompt)), 0)
-            columns["decision_mode"] = np.where(predicted <= target, "policy", "fallback")
+            columns["decision_mode"] = np.where(predicted <= target, "policy", "hopeless")
         return columns
 
     def _choose(self, policy: Policy, prompt: NDArray[np.int64], rng: np.random.Generator) -> Any:

@@ -16,7 +16,7 @@ from rbx.engine.instance_profile import InstanceProfile
 from rbx.engine.simulator import EngineSim
 from rbx.engine.snapshot_export import export_snapshot
 from rbx.errors import EngineError
-from rbx.policy.base import BY_FALLBACK, SHED
+from rbx.policy.base import BY_HOPELESS_RULE, SHED
 from rbx.policy.pool_state import PoolState
 from rbx.policy.ttft.bea import BeaTtft
 from rbx.sweep.simulate import Outcome, SimulatedCell
@@ -115,9 +115,9 @@ def test_hopeless_requests_are_shed_or_sent_on_as_asked() -> None:
     assert (shed.instance[turned_away] == -1).all()
     assert (shed.on_time[turned_away] == 0).all()
     assert (shed.instance[~turned_away] >= 0).all()
-    assert (kept.mode == BY_FALLBACK).any()
+    assert (kept.mode == BY_HOPELESS_RULE).any()
     assert (kept.instance >= 0).all()
-    assert ((kept.on_time == 0) == (kept.mode == BY_FALLBACK)).all()
+    assert ((kept.on_time == 0) == (kept.mode == BY_HOPELESS_RULE)).all()
 
 
 def test_without_the_ledger_a_burst_under_old_snapshots_herds() -> None:

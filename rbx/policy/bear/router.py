@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from rbx.config.policy import BearPolicy
 from rbx.policy.ask import Ask, asks
-from rbx.policy.base import BY_FALLBACK, BY_POLICY, NO_INSTANCE, SHED, Assignment, Ints, Needs
+from rbx.policy.base import BY_HOPELESS_RULE, BY_POLICY, NO_INSTANCE, SHED, Assignment, Ints, Needs
 from rbx.policy.candidates import affordable, highest, possible
 from rbx.policy.placing import Placing
 from rbx.policy.pool_state import PoolShape, PoolState
@@ -111,4 +111,4 @@ class Bear:
         if self._config.fallback == "shed":
             return NO_INSTANCE, SHED
         hopeless = ttft_s if self._config.fallback == "sacrifice" else -ttft_s
-        return int(highest(hopeless, candidates, state)), BY_FALLBACK
+        return int(highest(hopeless, candidates, state)), BY_HOPELESS_RULE

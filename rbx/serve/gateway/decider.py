@@ -10,6 +10,7 @@ from typing import Literal, TypeVar
 
 import numpy as np
 
+from rbx.heads.routers.head import RouterHead
 from rbx.policy.view import Served
 from rbx.scheduler.runtime import ClosedBatch, Decision, SchedulerRuntime
 from rbx.serve.gateway.foresight import Foresight
@@ -20,7 +21,7 @@ from rbx.serve.upstream.breaker import Breakers
 from rbx.serve.watch.sight import PoolSight
 
 Mode = Literal["policy", "hopeless", "shed", "fallback", "unplaced"]
-_WORDS: tuple[Mode, ...] = ("policy", "hopeless", "shed")  # BY_POLICY, BY_FALLBACK, SHED
+_WORDS: tuple[Mode, ...] = ("policy", "hopeless", "shed")  # rbx.policy.base.MODES
 T = TypeVar("T")
 
 _log = logging.getLogger(__name__)
@@ -89,8 +90,10 @@ class Decider:
         *,
         encode_s: float,
         eager: bool,
+        router: RouterHead | None = None,
     ) -> None:
-        """``policy`` is the one inside ``runtime``; ``encode_s`` bounds the heads' time for a batch."""
+        """``policy`` is the one inside ``runtime``, ``router`` the trained one that it asks, if any;
+        ``encode_s`` bounds the heads' time for a batch."""
         self.live = live
         self._runtime = runtime
         self._policy = policy
@@ -100,6 +103,7 @@ class Decider:
         self._clock = clock
         self._encode_s = encode_s
         self._eager = eager
+        self._router = router
         self._waiting: dict[int, _Waiting] = {}
         self._deciding: set[int] = set()
         self._left: set[int] = set()
@@ -187,15 +191,16 @@ class Decider:
         """Fill in what is predicted of ``rows``; False where it had to be the means, though heads exist."""
         live, foresight = self.live, self._foresight
         for row in rows:
-            live.predict(row, foresight.mean_quality, foresight.mean_length_tokens)
+            live.predict(row, foresight.mean_quality, foresight.mean_length_tokens, foresight.mean_quality)
         asked = [row for row in rows if live.texts[row]]
         if not self._runtime.needs.predictions or not asked:
             return True
-        found = await foresight.predict([live.texts[row] for row in asked], self._encode_s)
+        texts = [live.texts[row] for row in asked]
+        found = await foresight.predict(texts, self._encode_s, self._router)
         if found is None:
             return False
-        for row, quality, length in zip(asked, found.quality, found.length_tokens, strict=True):
-            live.predict(row, quality, length)
+        for row, *predicted in zip(asked, *found, strict=True):
+            live.predict(row, *predicted)
         return True
 
     async def _decide(self, batch: ClosedBatch, degraded: bool) -> Decision:

@@ -8,10 +8,11 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 from urllib.parse import unquote
 
+from rbx.policy.base import FALLBACK, MODES
+
 ASK = ("x-rbx-trace", "1")
-# The gateway's words for how a request was placed, in those of the records: what BEAR does with hopeless
-# ones is the policy's own fallback, and an unpredicted one is one as well.
-_MODES = {"policy": "policy", "hopeless": "fallback", "fallback": "fallback", "shed": "shed"}
+# The gateway's words for how a request was placed that are those of the records as well.
+_MODES = (*MODES, FALLBACK)
 
 
 class Trace(NamedTuple):
@@ -27,7 +28,7 @@ class Trace(NamedTuple):
     @property
     def recorded_mode(self) -> str | None:
         """The decision mode in the words of the records."""
-        return None if self.mode is None else _MODES.get(self.mode, "policy")
+        return None if self.mode is None else self.mode if self.mode in _MODES else "policy"
 
     @property
     def version_number(self) -> int | None:
