@@ -1,8 +1,8 @@
 """Steps of live servers as rows that step times can be fitted to.
 
 Stamps at a client are uncertain by about a millisecond, as steps are priced in milliseconds. So
-consecutive steps are taken together until they span ``WINDOW_S``: a step-time model is a sum, and the
-mean of some steps obeys it as one step does. What a stamp is late by cancels out but at the two ends.
+as many consecutive steps are taken together as span ``WINDOW_S`` on average: a step-time model is a sum,
+and the mean of some steps obeys it as one step does. What stamps are late by cancels but at the two ends.
 """
 
 from __future__ import annotations
@@ -67,21 +67,27 @@ def _windows(chain: Chain, found: MakeUp) -> tuple[Floats, Floats]:
         [found.prefill_tokens, found.decodes, found.context, found.squared, found.cross]
     )
     end_s, usable = chain.end_s, found.linked & ~found.doubtful
+    size = _window_size(end_s, usable)
     rows: list[Floats] = []
     ends: list[float] = []
-    begin = 0  # the first step of the window under way
+    begin = 1  # the first step of the window under way
     for step in range(1, len(end_s)):
         if not usable[step]:
             begin = step + 1
-            continue
-        begin = max(begin, 1)
-        span_s = end_s[step] - end_s[begin - 1]
-        if span_s >= WINDOW_S:
-            taken = slice(begin, step + 1)
-            rows.append(np.concatenate([[span_s / (step + 1 - begin)], columns[taken].mean(axis=0)]))
-            ends.append(float(end_s[step]))
-            begin = step + 1
+        elif step + 1 - begin == size:
+            span_s = end_s[step] - end_s[begin - 1]
+            begin, taken = step + 1, slice(begin, step + 1)
+            if span_s > 0.0:
+                rows.append(np.concatenate([[span_s / size], columns[taken].mean(axis=0)]))
+                ends.append(float(end_s[step]))
     return np.array(rows).reshape(-1, 6), np.array(ends)
+
+
+def _window_size(end_s: Floats, usable: NDArray[np.bool_]) -> int:
+    """Steps that span ``WINDOW_S`` on average: a window that ended once it did would end on late stamps."""
+    lengths = np.diff(end_s)[usable[1:]]
+    mean_s = float(lengths.mean()) if len(lengths) else WINDOW_S
+    return max(1, int(np.ceil(WINDOW_S / max(mean_s, 1e-6))))
 
 
 def as_steps(observed: list[tuple[ObservedSteps, Ints]]) -> Steps:

@@ -73,7 +73,7 @@ def test_a_pause_begins_the_chain_anew_and_an_answer_with_a_gap_is_not_laid() ->
 
 
 def test_an_answer_whose_chunks_do_not_add_up_is_placed_by_its_ends() -> None:
-    ends_s = np.arange(50) * 0.02
+    ends_s: Floats = np.linspace(0.0, 1.0, 51)
     bare = Stamps(31, float(ends_s[5]), float(ends_s[35]), None)
     chain = chain_of([stamps(ends_s), bare])
     assert (chain.first[1], chain.last[1], bool(chain.aligned[1])) == (5, 35, False)
