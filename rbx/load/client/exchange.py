@@ -171,7 +171,9 @@ def result(exchange: Exchange, start_s: float, redaction: Redaction) -> LoadResu
         finish_reason=answer.finish_reason,
         text=redaction.data(answer.text),
         reasoning=redaction.data(answer.reasoning),
-        headers={**exchange.headers, **answer.told_headers},
+        headers={
+            name: redaction.message(value) for name, value in (exchange.headers | answer.told_headers).items()
+        },
     )
 
 
