@@ -67,7 +67,7 @@ def test_the_cheapest_that_is_good_enough_else_the_best(seed: int, bound: float)
 @settings(max_examples=30, deadline=None)
 @given(st.integers(0, 10**6), st.floats(0.05, 2.0))
 def test_shadow_prices_minimise_the_dual(seed: int, tightness: float) -> None:
-    """γ is the minimum of Σ_m γ·budget + Σ_requests max(0, max_m q̂ − γ·ĉ), which is convex: look around it."""
+    """γ is the minimum of Σ_m γ·budget + Σ max(0, max_m q̂ − γ·ĉ), which is convex: look around it."""
     rng = np.random.default_rng(seed)
     quality, cost = rng.random((30, 3)), rng.uniform(0.5, 2.0, (30, 3))
     budget = float(tightness * cost.mean())
@@ -99,7 +99,8 @@ def test_what_comes_first_teaches_and_the_rest_keeps_to_the_budget() -> None:
     cost = (requests.input_tokens[rest][:, None] * price + length * price)[np.arange(len(rest)), chosen]
     quality = requests.quality[rest]
     assert cost.mean() < 1.15 * budget_usd
-    assert quality[np.arange(len(rest)), chosen].mean() > quality.mean() + 0.1
+    always_cheapest = quality[:, 0].mean()
+    assert quality[np.arange(len(rest)), chosen].mean() > always_cheapest + 0.03
 
 
 def test_with_money_for_everything_the_best_model_is_taken() -> None:

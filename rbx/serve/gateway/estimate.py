@@ -70,12 +70,14 @@ class EstimateEndpoint:
         gateway = self._gateway
         version, foresight = gateway.versions.current, gateway.foresight
         quality, length = foresight.mean_quality, foresight.mean_length_tokens
+        router_score = quality
         source = "mean"
         if foresight.at_hand and asked.text:
-            found = await foresight.predict([asked.text], version.config.deadlines.encode_s)
+            found = await foresight.predict([asked.text], version.config.deadlines.encode_s, version.router)
             if found is None:
                 raise unavailable("the heads do not answer", 1.0, "no_prediction")
-            quality, length, source = found.quality[0], found.length_tokens[0], "heads"
+            (quality,), (length,), (router_score,) = found
+            source = "heads"
         config = version.config
         max_tokens = asked.max_tokens or config.max_output_tokens
         ttft_s = asked.knobs.ttft_s
@@ -88,6 +90,7 @@ class EstimateEndpoint:
             quality=np.array([quality]),
             length_tokens=np.maximum(np.array([length]), 1.0),
             ttft_target_s=np.array([ttft_s]),
+            router_score=np.array([router_score]),
         )
         now_s = gateway.clock()
         policy = version.fresh_policy()

@@ -6,17 +6,26 @@ import asyncio
 import logging
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rbx.heads.bundle import Bundle
 from rbx.heads.knn import PRODUCT_FROM_QUERIES
-from rbx.heads.predictions import Predictions
+from rbx.heads.routers.head import RouterHead
 
 Floats = NDArray[np.float64]
 
 _log = logging.getLogger(__name__)
+
+
+class Foreseen(NamedTuple):
+    """Of P prompts and M models, (P, M) each; ``router_score`` is the quality where no router was asked."""
+
+    quality: Floats
+    length_tokens: Floats
+    router_score: Floats
 
 
 class Foresight:
@@ -37,7 +46,7 @@ class Foresight:
             self.mean_quality = np.array([each.mean_score for each in statistics])
             self.mean_length_tokens = np.array([each.mean_length_tokens for each in statistics])
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="rbx-heads")
-        self._under_way: Future[Predictions] | None = None
+        self._under_way: Future[Foreseen] | None = None
 
     @property
     def at_hand(self) -> bool:
@@ -50,7 +59,9 @@ class Foresight:
             for n in (1, 2 * PRODUCT_FROM_QUERIES):
                 await asyncio.wrap_future(self._thread.submit(_predict, self._bundle, ["warm"] * n))
 
-    async def predict(self, texts: Sequence[str], within_s: float) -> Predictions | None:
+    async def predict(
+        self, texts: Sequence[str], within_s: float, router: RouterHead | None = None
+    ) -> Foreseen | None:
         """Predictions for some texts; None, with a line in the log, if they fail or take too long.
 
         While an earlier call that took too long is still under way, nothing is asked.
@@ -59,7 +70,7 @@ class Foresight:
         if self._under_way is not None and not self._under_way.done():
             _log.warning("the encoder is still busy with an earlier batch; %d not predicted", len(texts))
             return None
-        self._under_way = self._thread.submit(_predict, self._bundle, list(texts))
+        self._under_way = self._thread.submit(_predict, self._bundle, list(texts), router)
         waiting = asyncio.wrap_future(self._under_way)
         await asyncio.wait({waiting}, timeout=within_s)
         if not waiting.done():
@@ -77,11 +88,14 @@ class Foresight:
         self._thread.shutdown(wait=False, cancel_futures=True)
 
 
-def _predict(bundle: Bundle, texts: list[str]) -> Predictions:
-    return bundle.knn.predict(bundle.encode(texts))
+def _predict(bundle: Bundle, texts: list[str], router: RouterHead | None = None) -> Foreseen:
+    embeddings = bundle.encode(texts)
+    found = bundle.knn.predict(embeddings)
+    score = found.quality if router is None else router.score(embeddings)
+    return Foreseen(found.quality, found.length_tokens, score)
 
 
-def _forget(late: asyncio.Future[Predictions]) -> None:
+def _forget(late: asyncio.Future[Foreseen]) -> None:
     """Look at the late answer's failure, so that nobody warns that it was never looked at."""
     if not late.cancelled():
         late.exception()

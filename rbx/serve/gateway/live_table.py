@@ -25,6 +25,7 @@ class LiveTable:
             quality=np.zeros((rows, n_models)),
             length_tokens=np.ones((rows, n_models)),
             ttft_target_s=np.full(rows, np.inf),
+            router_score=np.zeros((rows, n_models)),
         )
         self.allowed: NDArray[np.bool_] = np.ones((rows, n_instances), dtype=np.bool_)
         self.named: NDArray[np.bool_] = np.zeros(rows, dtype=np.bool_)
@@ -51,9 +52,16 @@ class LiveTable:
         self.named[row] = False
         return row
 
-    def predict(self, row: int, quality: NDArray[np.float64], length_tokens: NDArray[np.float64]) -> None:
-        """Set what is predicted of ``row``, both (M,)."""
+    def predict(
+        self,
+        row: int,
+        quality: NDArray[np.float64],
+        length_tokens: NDArray[np.float64],
+        router_score: NDArray[np.float64],
+    ) -> None:
+        """Set what is predicted of ``row``, (M,) each."""
         self.columns.quality[row] = quality
+        self.columns.router_score[row] = router_score
         self.columns.length_tokens[row] = np.maximum(length_tokens, 1.0)
 
     def free(self, row: int) -> None:

@@ -14,8 +14,10 @@ from rbx.config.base import digest
 from rbx.config.gateway import GatewayConfig
 from rbx.config.policy import BearPolicy, RouteBalancePolicy, RoutedPolicy, ScorePolicy, SinglePolicy
 from rbx.config.pool import Pool
-from rbx.errors import ConfigError
+from rbx.errors import BundleError, ConfigError
 from rbx.heads.bundle import Bundle
+from rbx.heads.routers.asked import asked_router
+from rbx.heads.routers.head import RouterHead
 from rbx.policy.base import Policy
 from rbx.policy.build import build_policy
 from rbx.policy.pool_state import PoolShape
@@ -57,6 +59,7 @@ class Version:
     seats: NDArray[np.int64]
     prompt_tokens: float
     only_model: int | None
+    router: RouterHead | None
 
     @property
     def label(self) -> str:
@@ -82,6 +85,7 @@ def build_version(number: int, config: GatewayConfig, around: Surroundings) -> V
     pool = around.pool
     single = config.single_policy(pool.models)
     _check_policy(single, around.bundle)
+    router = trained_router(single, around)
     prompt_tokens = typical_prompt_tokens(config, around.bundle)
     latency = latency_model(pool, around.bundle, prompt_tokens, config.max_output_tokens)
     policy = policy_of(single, around, latency)
@@ -104,6 +108,7 @@ def build_version(number: int, config: GatewayConfig, around: Surroundings) -> V
         around.clock,
         encode_s=config.deadlines.encode_s,
         eager=config.scheduler.batching.eager,
+        router=router,
     )
     identity = digest(config.model_dump(mode="json"))
     fresh = partial(policy_of, single, around, latency)
@@ -119,6 +124,7 @@ def build_version(number: int, config: GatewayConfig, around: Surroundings) -> V
         seats,
         prompt_tokens,
         None if only is None else pool.models.index(only),
+        router,
     )
 
 
@@ -130,6 +136,18 @@ def typical_prompt_tokens(config: GatewayConfig, bundle: Bundle | None) -> float
     if isinstance(told, float) and math.isfinite(told) and told >= 1.0:
         return told
     return TYPICAL_PROMPT_TOKENS
+
+
+def trained_router(single: SinglePolicy, around: Surroundings) -> RouterHead | None:
+    """The router of the bundle that the policy asks, if any; raises ``ConfigError`` where it is not there."""
+    if not isinstance(single, RoutedPolicy) or single.trained_router is None:
+        return None
+    if around.bundle is None:
+        raise ConfigError(f"policy {single.label} asks a trained router; give a bundle (--bundle)")
+    try:
+        return asked_router(around.bundle, single, around.pool)
+    except BundleError as error:
+        raise ConfigError(f"policy {single.label}: {error}") from None
 
 
 def live_table(rows: int, pool: Pool) -> LiveTable:

@@ -54,7 +54,7 @@ def test_a_mixed_batch_is_its_groups_one_after_the_other(
     live = mixed._live
     for allowed, weights in rights:
         row = live.take("", int(rng.integers(1, 900)), int(rng.integers(1, 200)), np.inf, np.inf)
-        live.predict(row, rng.random(2), rng.uniform(1, 300, 2))
+        live.predict(row, rng.random(2), rng.uniform(1, 300, 2), rng.random(2))
         live.allowed[row] = allowed
         if weights is not None:
             live.weights[row] = weights
