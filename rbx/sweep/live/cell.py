@@ -24,12 +24,12 @@ from rbx.sweep.live.prefix_cache import prefix_hits, salt
 from rbx.sweep.live.records import Answer, Reading
 from rbx.sweep.live.schedule import Asking
 from rbx.sweep.live.sending import FOLDER, Sender, by_status, never_sent
-from rbx.sweep.live.server_pages import write_pages
+from rbx.sweep.live.server_pages import mock_lag_s, write_pages
 from rbx.sweep.live.summary import LiveSummary, PrefixCache
 from rbx.sweep.live.table import live_table, write_live
 from rbx.sweep.live.target import Installed, LiveTarget
 from rbx.sweep.live.texts import GridTexts
-from rbx.sweep.live.validity import lengths_by_tier, matches_by_tier, reasons, warnings
+from rbx.sweep.live.validity import lagging, lengths_by_tier, matches_by_tier, reasons, warnings
 from rbx.sweep.live.watching import Onlooker
 from rbx.sweep.served import write_served
 from rbx.sweep.store import CellSpec, CellSummary, SweepStore
@@ -51,6 +51,7 @@ class _Run:
     results: list[LoadResult]
     prefix: PrefixCache | None
     drained: bool
+    lag_s: float | None
 
 
 class LiveCell:
@@ -122,7 +123,7 @@ class LiveCell:
         prefix = PrefixCache(
             self._live.prefix_cache, hits.queries, hits.hits, (*hits.missing, *hits.restarted)
         )
-        return _Run(identity, installed, warm_up, health, results, prefix, drained)
+        return _Run(identity, installed, warm_up, health, results, prefix, drained, mock_lag_s(after))
 
     def _asking(self, target: LiveTarget, salted: str) -> Asking:
         extra = salt(salted) if self._live.prefix_cache == "salt" else {}
@@ -155,7 +156,11 @@ class LiveCell:
         lengths = lengths_by_tier(answers, asked)
         live = LiveSummary(
             reasons=reasons(self._live, run.health, run.installed, answers),
-            warnings=warnings(answers, run.warm_up, run.prefix, lengths, drained=run.drained),
+            warnings=(
+                *run.identity.warnings,
+                *warnings(answers, run.warm_up, run.prefix, lengths, drained=run.drained),
+                *lagging(run.lag_s),
+            ),
             fault=None,
             simulated=target.simulated,
             time_scale=target.time_scale,

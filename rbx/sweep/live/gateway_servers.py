@@ -11,6 +11,7 @@ from pydantic import ValidationError
 
 from rbx.config.endpoints import InstanceEndpoint
 from rbx.config.experiment import Experiment
+from rbx.config.launch import LauncherSpec
 from rbx.config.policy import ExternalPolicy, SinglePolicy
 from rbx.config.pool import Pool
 from rbx.errors import ConfigError
@@ -35,6 +36,7 @@ class GatewayServers:
     traced = True
     key: str | None = None
     model = "auto"
+    launcher: LauncherSpec | None = None  # what has brought the servers up, where that was us
 
     def __init__(
         self,
@@ -99,16 +101,17 @@ class GatewayServers:
             raise TargetFault("wrong_model", f"{self.url} serves {listed.shown}, not {', '.join(lacking)}")
         await self._look_behind(shown)
         servers = await self._servers.identities()
+        warnings = await self._servers.other_limits(self.launcher)
         release = shown.about["rbx"]
         version = release if isinstance(release, str) else None
-        self._identity = Identity(self.kind, self.url, listed.names, version, pool, bundle, servers)
+        self._identity = Identity(self.kind, self.url, listed.names, version, pool, bundle, servers, warnings)
         return self._identity
 
     async def _look_behind(self, shown: InForce) -> None:
         """Take the servers that the gateway names where no file does, if they answer from here as well.
 
-        Its addresses are its own: from elsewhere they may lead nowhere, or to somebody else. No key is sent to
-        what a gateway names.
+        Its addresses are its own: from elsewhere they may lead nowhere, or to somebody else. No key is sent
+        to what a gateway names.
         """
         if self._servers.endpoints:
             return

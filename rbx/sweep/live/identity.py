@@ -42,7 +42,8 @@ class ServerIdentity:
 class Identity:
     """The target and the servers behind it that are known, by instance name.
 
-    ``pool`` and ``bundle`` are the digests that a gateway of ours works with.
+    ``pool`` and ``bundle`` are the digests that a gateway of ours works with; ``warnings`` say which servers
+    have other limits than the pool's, so that no simulation of them holds.
     """
 
     kind: str
@@ -52,6 +53,7 @@ class Identity:
     pool: str | None = None
     bundle: str | None = None
     servers: Mapping[str, ServerIdentity] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
         """For the cell's summary."""

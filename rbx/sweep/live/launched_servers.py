@@ -55,6 +55,7 @@ class LaunchedServers(GatewayServers):
             )
         super().__init__("", None, {}, asker, experiment, pool, bundle, ready_s)
         self._file, self._launch, self._logs = file, launch, logs
+        self.launcher = launch.launcher
         self._overrides = overrides
         self._child: Child | None = None
 

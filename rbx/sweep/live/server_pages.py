@@ -24,6 +24,7 @@ from rbx.sweep.live.asking import Asker
 
 FOLDER = "server"
 GATEWAY = "gateway"  # its own name among the pages; an instance's has a slash
+_MOCK_LAG = "rbx_mock_lag_seconds"
 _MARK = b"# rbx-page "
 When = Literal["before", "after"]
 
@@ -58,6 +59,12 @@ def gauge(page: str, name: str) -> float | None:
             with suppress(ValueError):
                 return float(line.split()[1])
     return None
+
+
+def mock_lag_s(pages: Mapping[str, str]) -> float | None:
+    """How far mock servers lately fell behind their simulated time at worst; None without such servers."""
+    lags = [lag for page in pages.values() if (lag := gauge(page, _MOCK_LAG)) is not None]
+    return max(lags, default=None)
 
 
 def write_pages(sweep: Path, cell_id: str, when: When, pages: Mapping[str, str]) -> None:

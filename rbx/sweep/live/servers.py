@@ -6,7 +6,9 @@ import asyncio
 from collections.abc import Mapping
 
 from rbx.config.endpoints import InstanceEndpoint
+from rbx.config.launch import LauncherSpec
 from rbx.config.pool import Pool
+from rbx.serve.launch.told_limits import compared_limits
 from rbx.serve.watch.addresses import Addresses
 from rbx.sweep.live.asking import Asker
 from rbx.sweep.live.identity import ServerIdentity, identities
@@ -14,6 +16,7 @@ from rbx.sweep.live.prefix_cache import reset_all
 from rbx.sweep.live.server_pages import busy, fetch_pages
 
 _PAUSE_S = 0.25
+WARNING = "warning: "
 
 
 class Servers:
@@ -28,6 +31,13 @@ class Servers:
     async def identities(self) -> dict[str, ServerIdentity]:
         """See ``rbx.sweep.live.identity.identities``; empty where none is known."""
         return await identities(self._asker, self._pool, self.endpoints) if self.endpoints else {}
+
+    async def other_limits(self, launcher: LauncherSpec | None) -> tuple[str, ...]:
+        """A line for each server that forms other batches than the pool's, as far as it tells."""
+        if not self.endpoints:
+            return ()
+        lines = await compared_limits(self._pool, self.endpoints, launcher)
+        return tuple(line.removeprefix(WARNING) for line in lines if line.startswith(WARNING))
 
     async def pages(self) -> dict[str, str]:
         """See ``fetch_pages``."""

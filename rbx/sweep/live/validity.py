@@ -13,6 +13,7 @@ from rbx.sweep.live.target import Installed
 
 MOST_INHERITED_HITS = 0.01  # share of prompt tokens; with a salt all hits are the cell's own
 MOST_SHORTFALL = 0.1  # of the mean answer's length
+MOST_MOCK_LAG_S = 0.02  # several times what an idle machine shows
 MOST_ROUNDING_S = 1e-9
 
 
@@ -77,6 +78,15 @@ def warnings(
         *_odd_answers(answers),
         *(() if drained else ("the servers were still at work when the cell had ended",)),
     )
+
+
+def lagging(lag_s: float | None) -> Iterator[str]:
+    """Whether mock servers were too slow to keep the time that they simulate."""
+    if lag_s is not None and lag_s > MOST_MOCK_LAG_S:
+        yield (
+            f"tokens of the mock servers came up to {1e3 * lag_s:.0f} ms late: the machine was too busy for "
+            "them, or their time_scale too high"
+        )
 
 
 def _warm_up(by_status: Mapping[str, int]) -> Iterator[str]:

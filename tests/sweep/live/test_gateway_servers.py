@@ -290,6 +290,18 @@ def test_servers_of_another_model_are_all_named(place: Deployment, tmp_path: Pat
     assert "serves large, not 'small'" in str(fault)
 
 
+def test_servers_with_other_limits_than_the_pools_are_told(place: Deployment) -> None:
+    async def identified(servers: LiveTarget) -> tuple[str, ...]:
+        return (await servers.identity()).warnings
+
+    assert on({"kind": "gateway", "url": place.url}, identified) == ()
+    meant = small_pool(kv_blocks=2000)
+    with serving_gateway(meant, place.mock.endpoints.of(meant)) as gateway:
+        told = on({"kind": "gateway", "url": gateway.url}, identified, pool=meant)
+    assert len(told) == 3
+    assert all("KV cache of 16,000 tokens" in line and "(pool 32,000" in line for line in told)
+
+
 def test_a_server_that_is_gone_is_not_ready(place: Deployment, tmp_path: Path) -> None:
     gone = InstanceEndpoint(url="http://127.0.0.1:9/v1")
     target = {"kind": "gateway", "url": place.url, "endpoints": written(place, tmp_path, twin_1=gone)}

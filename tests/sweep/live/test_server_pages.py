@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rbx.errors import StoreError
-from rbx.sweep.live.server_pages import FOLDER, busy, gauge, read_pages, write_pages
+from rbx.sweep.live.server_pages import FOLDER, busy, gauge, mock_lag_s, read_pages, write_pages
 
 _TEXTS = st.text(alphabet=st.characters(codec="utf-8"), max_size=200)
 
@@ -63,3 +63,9 @@ def test_who_is_busy_is_known_only_from_whole_gauges() -> None:
         assert busy(broken) is None
     assert gauge("rbx_requests_in_flight 4.0\nrbx_requests_in_flight_more 9", "rbx_requests_in_flight") == 4.0
     assert gauge("rbx_requests_in_flight x", "rbx_requests_in_flight") is None
+
+
+def test_the_worst_lag_of_mock_servers_is_found_and_real_servers_have_none() -> None:
+    pages = {"gateway": "", "a/0": "rbx_mock_lag_seconds 0.004", "a/1": "x 1\nrbx_mock_lag_seconds 0.25\n"}
+    assert mock_lag_s(pages) == 0.25
+    assert mock_lag_s({"a/0": "vllm:num_requests_running 3.0"}) is None
