@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ import httpx
 import pytest
 import yaml
 
+from rbx.cache_home import cache_home
 from tests.ray_nodes import RayNodes, ray_nodes
 from tests.serve.launch import tier_server
 from tests.serve.launch.processes import POOLS, ROOT, Running, running
@@ -35,7 +37,7 @@ def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RayNodes]:
         yield cluster
 
 
-def launch_file(folder: Path, nodes: RayNodes, changes: dict[str, Any], **document: Any) -> list[str]:
+def launch_file(folder: Path, address: str, changes: dict[str, Any], **document: Any) -> list[str]:
     """Tiers ``big`` (2 A100), ``small`` (1 A30, two instances) and ``cpu``, with ``changes`` to them."""
     pool = yaml.safe_load((POOLS / "paper.yaml").read_text())
     tiers = [dict(pool["tiers"][k]) for k in (0, 2, 3)]
@@ -47,7 +49,7 @@ def launch_file(folder: Path, nodes: RayNodes, changes: dict[str, Any], **docume
     how["cpu"]["gpus"] = 0
     launcher = {
         "kind": "ray",
-        "address": nodes.address,
+        "address": address,
         "tiers": how,
         "grace_s": 1.0,
         "log_folder": str(folder / "node-logs"),
@@ -87,7 +89,7 @@ def all_gone(servers: dict[str, dict[str, Any]]) -> bool:
 def test_instances_are_placed_by_accelerator_and_gpus_and_end_with_the_launch(
     tmp_path: Path, nodes: RayNodes
 ) -> None:
-    with running(launch_file(tmp_path, nodes, {}), tmp_path) as command:
+    with running(launch_file(tmp_path, nodes.address, {}), tmp_path) as command:
         servers = up(command, tmp_path)
         assert set(servers) == {"big/0", "small/0", "small/1", "cpu/0"}
         assert servers["big/0"]["raylet"] == nodes.raylets["a100"]
@@ -108,7 +110,7 @@ def test_instances_are_placed_by_accelerator_and_gpus_and_end_with_the_launch(
 
 @pytest.mark.usefixtures("driving")
 def test_what_is_launched_does_not_outlive_a_killed_rbx(tmp_path: Path, nodes: RayNodes) -> None:
-    with running([*launch_file(tmp_path, nodes, {}), "--no-gateway"], tmp_path) as command:
+    with running([*launch_file(tmp_path, nodes.address, {}), "--no-gateway"], tmp_path) as command:
         servers = up(command, tmp_path)
         assert not all_gone(servers)
         command.process.kill()
@@ -118,7 +120,7 @@ def test_what_is_launched_does_not_outlive_a_killed_rbx(tmp_path: Path, nodes: R
 
 @pytest.mark.usefixtures("driving")
 def test_a_tier_without_a_place_is_named_with_what_the_cluster_has(tmp_path: Path, nodes: RayNodes) -> None:
-    arguments = [*launch_file(tmp_path, nodes, {"small": {"accelerator": "H100"}}), "--no-gateway"]
+    arguments = [*launch_file(tmp_path, nodes.address, {"small": {"accelerator": "H100"}}), "--no-gateway"]
     with running([*arguments, "--set", "launcher.place_s=5"], tmp_path) as command:
         assert command.process.wait(60.0) == 1
         # On a busy machine the others may have found theirs no sooner.
@@ -152,7 +154,9 @@ def test_a_tier_without_a_place_is_named_with_what_the_cluster_has(tmp_path: Pat
 def test_a_server_that_does_not_start_is_told_with_the_end_of_its_log(
     tmp_path: Path, nodes: RayNodes, change: dict[str, Any], words: list[str]
 ) -> None:
-    with running([*launch_file(tmp_path, nodes, {"cpu": change}), "--no-gateway"], tmp_path) as command:
+    with running(
+        [*launch_file(tmp_path, nodes.address, {"cpu": change}), "--no-gateway"], tmp_path
+    ) as command:
         assert command.process.wait(60.0) == 1
         for each in words:
             assert each in command.said
@@ -165,7 +169,7 @@ def test_a_lost_node_is_told_and_left_out_or_ends_the_launch(
     tmp_path: Path, nodes: RayNodes, keep_serving: bool
 ) -> None:
     more = [] if keep_serving else ["--no-gateway"]
-    arguments = [*launch_file(tmp_path, nodes, {}, keep_serving=keep_serving), *more]
+    arguments = [*launch_file(tmp_path, nodes.address, {}, keep_serving=keep_serving), *more]
     with running(arguments, tmp_path) as command:
         servers = up(command, tmp_path)
         nodes.remove("a30")
@@ -180,6 +184,45 @@ def test_a_lost_node_is_told_and_left_out_or_ends_the_launch(
             assert "Traceback" not in command.said
         finally:
             nodes.add("a30")
+
+
+def listening(pids: list[int]) -> set[str]:
+    """Addresses (hexadecimal, as the kernel shows them) on which these processes wait for connections."""
+    sockets: dict[str, str] = {}
+    for table in ("tcp", "tcp6"):
+        for line in Path(f"/proc/net/{table}").read_text().splitlines()[1:]:
+            words = line.split()
+            if words[3] == "0A":
+                sockets[f"socket:[{words[9]}]"] = words[1].partition(":")[0]
+    found = set()
+    for pid in pids:
+        for descriptor in Path(f"/proc/{pid}/fd").glob("*"):
+            with suppress(OSError):
+                found.add(sockets.get(str(descriptor.readlink()), ""))
+    return found - {""}
+
+
+def test_a_cluster_of_the_launchs_own_keeps_to_the_loopback_interface_and_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("ray")
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(cache_home().parent))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    anywhere = {"gpus": 0, "accelerator": "any", "cpus": 0.1}
+    arguments = launch_file(tmp_path, "local", dict.fromkeys(GPUS, anywhere))
+    with running([*arguments, "--no-gateway"], tmp_path) as command:
+        servers = up(command, tmp_path)
+        addresses = listening([command.process.pid, *command.left()])
+        loopback = {"0100007F", "0000000000000000FFFF00000100007F", "00000000000000000000000001000000"}
+        assert addresses
+        assert addresses <= loopback
+        command.process.send_signal(signal.SIGINT)
+        assert command.process.wait(60.0) == 0
+        assert all_gone(servers)
+        command.nothing_left()
+        assert "Traceback" not in command.said
+    assert not (tmp_path / ".ray").exists()
 
 
 def test_a_node_needs_nothing_of_ours_but_the_standard_library() -> None:
