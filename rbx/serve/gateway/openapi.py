@@ -99,19 +99,27 @@ _OF_STATUS = {
     401: "No valid bearer token",
     403: "Not from this machine",
     404: "No such model",
+    408: "The request came too slowly",
     412: "The version in If-Match is not in force any more",
     413: f"A body beyond {MAX_BODY_BYTES >> 20} MiB",
     429: "Too much at once; see Retry-After",
+    431: "A head beyond 64 KiB",
     502: "The instances that were tried failed",
     503: "No instance is up, or the gateway drains; see Retry-After",
     504: "The instances that were tried gave no token in time",
 }
-_SERVED = (400, 404, 413, 429, 502, 503, 504)
+_IF_MATCH = {
+    "name": "if-match",
+    "in": "header",
+    "schema": {"type": "string"},
+    "description": "entity tags of which one must be in force, or *",
+}
+_SERVED = (400, 404, 408, 413, 429, 431, 502, 503, 504)
 
 
 def openapi() -> dict[str, Any]:
     """The document, OpenAPI 3.1."""
-    stream = {"text/event-stream": {"schema": {"type": "string"}}}
+    stream: dict[str, Any] = {"text/event-stream": {}}  # one event a chunk, then [DONE]
     answer = {_JSON: {"schema": {"type": "object"}}}
     knobs = [
         {"name": header, "in": "header", "schema": _KNOBS[name] if name != "weights" else {"type": "string"}}
@@ -127,11 +135,11 @@ def openapi() -> dict[str, Any]:
         "paths": {
             "/v1/chat/completions": {"post": _post(_CHAT, {**answer, **stream}, _SERVED, knobs)},
             "/v1/completions": {"post": _post(_COMPLETION, {**answer, **stream}, _SERVED, knobs)},
-            "/v1/estimate": {"post": _post(both, answer, (400, 413, 503), knobs)},
+            "/v1/estimate": {"post": _post(both, answer, (400, 408, 413, 429, 431, 503), knobs)},
             "/v1/models": {"get": {"responses": _responses(answer, ())}},
             "/v1/config": {
                 "get": {"responses": _responses(answer, (401, 403))},
-                "put": _post(config, answer, (400, 401, 403, 412, 413), []),
+                "put": _post(config, answer, (400, 401, 403, 408, 412, 413, 431), [_IF_MATCH]),
             },
             "/healthz": {"get": {"responses": _responses(answer, ())}},
             "/readyz": {
