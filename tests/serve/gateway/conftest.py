@@ -19,4 +19,5 @@ def bundle(tmp_path_factory: pytest.TempPathFactory) -> Bundle:
         patch.setattr("rbx.heads.train.load_encoder", lambda name, progress: HashEncoder())
         trained = train_bundle(pools.view(), small_pool(), TrainOptions(compare=False)).bundle
     vars(trained)["encoder"] = HashEncoder()
+    trained.knn.predict(trained.encode(["one alone"]))  # compiled now, not within a request's time to encode
     return trained
