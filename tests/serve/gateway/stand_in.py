@@ -49,6 +49,7 @@ class StandIn:
         self.bodies: list[dict[str, Any]] = []
         self.paths: list[str] = []
         self.under_way = 0
+        self.most = 0  # under way at once
         self.cancelled = 0
         self.closed = False
 
@@ -59,6 +60,7 @@ class StandIn:
         self.paths.append(path)
         self.bodies.append(dict(body))
         self.under_way += 1
+        self.most = max(self.most, self.under_way)
         try:
             if self.pace_s + self.wait_s:
                 await asyncio.sleep(self.pace_s + self.wait_s)
