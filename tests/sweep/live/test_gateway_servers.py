@@ -158,13 +158,16 @@ def test_the_cells_policy_targets_and_scheduler_are_put_in_force_and_the_rest_st
             seen.append({**config_of(place), "model": answer.headers["x-rbx-model"]})
         return seen
 
-    scheduler = {"batching": {"mode": "fixed", "max_size": 3, "window_s": 0.01}, "order": "fifo"}
+    scheduler: dict[str, Any] = {
+        "batching": {"mode": "fixed", "max_size": 3, "window_s": 0.01},
+        "order": "fifo",
+    }
     seen = on({"kind": "gateway", "url": place.url}, work, scheduler=scheduler)
     assert [each["policy"] for each in seen] == ["passthrough/random"] + ["always:small/random"] * 2
     assert len({each["label"] for each in seen}) == 3  # the same policy anew has learned nothing yet
     assert seen[1]["model"] == seen[2]["model"] == "small"
     config = seen[1]["config"]
-    assert config["scheduler"]["batching"] == {**scheduler["batching"], "eager": False}  # type: ignore[dict-item]
+    assert config["scheduler"]["batching"] == {**scheduler["batching"], "eager": False}
     assert config["slo"]["ttft_s"] == 0.5
     assert config["max_output_tokens"] == 77
     assert config["deadlines"]["first_token_s"] == 7.0
