@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from rbx.cli import live_board
 from rbx.cli.live_board import LiveBoard
 from rbx.load.client.tally import Tally
 from rbx.sweep.plan import Plan
@@ -26,7 +25,7 @@ class Clock:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now_s = 100.0
-        monkeypatch.setattr(live_board.time, "monotonic", lambda: self.now_s)
+        monkeypatch.setattr("rbx.cli.live_board.time.monotonic", lambda: self.now_s)
 
 
 @pytest.fixture
