@@ -1,0 +1,35 @@
+"""``rbx cell export`` and ``import``."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from rbx.cli.main import run
+from tests.report.sweeps import SweepShape, write_sweep
+from tests.sweep.interop.bench_files import drawn_result
+
+
+def test_out_and_in_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = write_sweep(tmp_path / "sim", SweepShape(n_requests=40, n_prompts=40))
+    manifest = json.loads((folder / "manifest.json").read_text())
+    out = tmp_path / "cell.json"
+    assert run(["cell", "export", str(folder), manifest["cells"][0]["cell_id"], "--vllm", str(out)]) == 0
+    assert "40 completed" in capsys.readouterr().out
+    assert run(["cell", "import", str(out), "--out", str(tmp_path / "back")]) == 0
+    assert "next: rbx report" in capsys.readouterr().out
+    assert run(["report", str(tmp_path / "back"), "--resamples", "100"]) == 0
+    assert "FOREIGN" in capsys.readouterr().out
+
+
+def test_a_result_without_requests_is_refused_with_the_option_that_keeps_them(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "short.json"
+    content = {key: value for key, value in drawn_result(0).items() if key != "ttfts"}
+    path.write_text(json.dumps(content))
+    assert run(["cell", "import", str(path), "--out", str(tmp_path / "theirs")]) == 1
+    assert "--save-detailed" in capsys.readouterr().err
+    assert not (tmp_path / "theirs").exists()
