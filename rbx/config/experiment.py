@@ -232,6 +232,11 @@ class SchedulerConfig(StrictModel):
     network_s: Annotated[float, Field(ge=0, le=3600, strict=True)] = 0.001
 
 
+# These never read a prompt. For the others a simulator leaves a training prompt out of what it is predicted
+# from; a gateway can't tell that it was one.
+_BLIND = ("passthrough", "always", "random", "mix", "external")
+
+
 class Experiment(StrictModel):
     """A grid of cells: every policy × rate × seed on one pool, grid and bundle.
 
@@ -278,6 +283,11 @@ class Experiment(StrictModel):
         for number, policy in enumerate(self.policies):
             if isinstance(policy, BearSpec) and any(policy.true_lengths):
                 raise ValueError(f"policies.{number}: nobody knows true_lengths of live answers")
+            if self.workload.split != "test" and policy.kind not in _BLIND:
+                raise ValueError(
+                    f"policies.{number}: a gateway predicts prompts of the {self.workload.split} split from "
+                    "their own labels; workload.split must be test"
+                )
         if isinstance(self.live.target, OpenAiTarget):
             if len(external) < len(self.policies):
                 raise ValueError("live.target: what decides behind it is not ours: policies must be external")

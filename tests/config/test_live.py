@@ -53,6 +53,10 @@ def test_a_live_experiment_needs_little() -> None:
             },
             "nobody knows true_lengths",
         ),
+        (
+            {"workload": {"rates_per_s": [6], "split": "all"}, "policies": [{"kind": "latency-agnostic"}]},
+            "from their own labels",
+        ),
         ({"live": {"target": OPENAI}}, "policies must be external"),
         (
             {
