@@ -22,6 +22,7 @@ from rbx.errors import MissingExtraError, ServerError
 
 CLIENT = "ray://"
 _REACH_S = 10.0
+_WHY_CHARACTERS = 500
 _REFUSED = (ConnectionError, RuntimeError, ValueError, TimeoutError)
 
 
@@ -50,13 +51,18 @@ def connected(address: str, runtime_env: Mapping[str, Any] | None = None) -> Ite
             **({"include_dashboard": False} if address == "local" else {}),
         )
     except (*_REFUSED, ray.exceptions.RayError) as error:
-        raise ServerError(_refusal(address, str(error).strip() or type(error).__name__)) from None
+        raise ServerError(_refusal(address, cause_of(error) or type(error).__name__)) from None
     finally:
         signal.signal(signal.SIGTERM, handler)  # Ray's own would end us where we stand
     try:
         yield ray
     finally:
         ray.shutdown()
+
+
+def cause_of(error: BaseException) -> str:
+    """On one line, what Ray says of a failure; of an error that was raised there, that error."""
+    return " ".join(str(getattr(error, "cause", None) or error).split())[:_WHY_CHARACTERS]
 
 
 def _module() -> Any:
@@ -89,5 +95,6 @@ def _refusal(address: str, why: str) -> str:
     what = "a Ray cluster that this machine is part of (auto)" if address == "auto" else f"Ray at {address}"
     return (
         f"{what} can't be used: {why}. HOST:PORT is the head's address as one of its nodes gives it to `ray "
-        "start`, ray://HOST:PORT its client port (10001), for machines outside; `local` starts a cluster here"
+        "start`, ray://HOST:PORT its client port (10001), for machines outside; `local` (for a sweep "
+        "ray://local) starts a cluster here"
     )

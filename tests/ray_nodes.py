@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import secrets
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -24,12 +25,12 @@ MIB = 1 << 20
 
 
 class RayNodes:
-    """``address`` of the head; ``raylets``: the process of each node by its name."""
+    """``address`` of the head, ``client_address`` for drivers outside; ``raylets``: each node's process."""
 
     def __init__(self, process: subprocess.Popen[str], variables: Mapping[str, str]) -> None:
         self._process = process
         self.variables = dict(variables)
-        self.address = ""
+        self.address = self.client_address = ""
         self.raylets: dict[str, int] = {}
         self._read()
 
@@ -51,11 +52,12 @@ class RayNodes:
         assert line, "the cluster did not start"
         found = json.loads(line)
         self.address, self.raylets = found["address"], found["raylets"]
+        self.client_address = f"ray://127.0.0.1:{found['client_port']}"
 
 
 @contextmanager
 def ray_nodes(nodes: Mapping[str, Mapping[str, Any]], log: Path) -> Iterator[RayNodes]:
-    """A cluster on the loopback interface whose head runs nothing and whose ``nodes`` have these resources."""
+    """A cluster on the loopback interface; its head runs nothing, its ``nodes`` have these resources."""
     if find_spec("ray") is None:
         pytest.skip("Ray is not installed: pip install 'rbx[ray]'")
     variables = {
@@ -90,8 +92,12 @@ def ray_nodes(nodes: Mapping[str, Mapping[str, Any]], log: Path) -> Iterator[Ray
 def main(resources: Mapping[str, Mapping[str, Any]]) -> None:
     from ray.cluster_utils import Cluster
 
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        client_port = sock.getsockname()[1]
     common = {"node_ip_address": "127.0.0.1", "object_store_memory": 80 * MIB}
     head = {**common, "num_cpus": 0, "num_gpus": 0, "include_dashboard": False}
+    head["ray_client_server_port"] = client_port
     cluster = Cluster(initialize_head=True, head_node_args=head)
     nodes: dict[str, Any] = {}
 
@@ -100,7 +106,8 @@ def main(resources: Mapping[str, Mapping[str, Any]]) -> None:
 
     def say() -> None:
         pids = {name: node.all_processes["raylet"][0].process.pid for name, node in nodes.items()}
-        print(json.dumps({"address": cluster.address, "raylets": pids}), flush=True)
+        told = {"address": cluster.address, "client_port": client_port, "raylets": pids}
+        print(json.dumps(told), flush=True)
 
     for name in resources:
         add(name)

@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from rbx.errors import RbxError, StoreError
-from rbx.ray_cluster import connected
+from rbx.ray_cluster import cause_of, connected
 from rbx.sweep.cell import simulated_cell
 from rbx.sweep.context import SweepContext
 from rbx.sweep.executor import Done, StopRequest
@@ -22,7 +22,6 @@ from rbx.sweep.store import CellSpec, SweepStore
 
 _RETRIES = 3
 _LOOK_S = 0.2
-_WHY_CHARACTERS = 500
 
 
 def run_on_ray(
@@ -70,12 +69,15 @@ def _received(ray: Any, finished: Any, cell: CellSpec) -> tuple[bytes, dict[str,
     except errors.RayTaskError as error:
         if isinstance(error.cause, RbxError):
             raise error.cause from None
+        if "No module named" in str(error):
+            raise StoreError(
+                f"a Ray worker lacks a module: {cause_of(error)}; install rbx on every node as it is here"
+            ) from None
         raise
     except errors.RayError as error:
-        why = " ".join(str(error).split())[:_WHY_CHARACTERS]
         raise StoreError(
-            f"cell {cell.cell_id} did not finish on the Ray cluster: {why}; finished cells are kept: run the "
-            "same command to go on, with fewer --jobs if memory ran out"
+            f"cell {cell.cell_id} did not finish on the Ray cluster: {cause_of(error)}; finished cells are "
+            "kept: run the same command to go on, with fewer --jobs if memory ran out"
         ) from None
     return records, summary
 

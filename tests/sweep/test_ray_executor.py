@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from rbx.cli.main import run
 from rbx.errors import StoreError
 from rbx.sweep.shipped import check_identity, code_identity
 from tests.ray_nodes import RayNodes, ray_nodes
@@ -48,9 +49,8 @@ def workers_at_work() -> list[int]:
     return found
 
 
-@pytest.mark.usefixtures("nodes")
 def test_a_sweep_on_ray_gives_the_bytes_of_one_here_and_goes_on_where_it_stopped(
-    workplace: Workplace, finished: dict[str, bytes]
+    workplace: Workplace, finished: dict[str, bytes], nodes: RayNodes
 ) -> None:
     sweep = workplace.command("sweep", "tiny.yaml", "--out", "results/ray", "--executor", "ray")
     process = subprocess.Popen(sweep, cwd=workplace.folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
@@ -66,7 +66,8 @@ def test_a_sweep_on_ray_gives_the_bytes_of_one_here_and_goes_on_where_it_stopped
     assert 3 <= len(workplace.cells("results/ray")) < N_CELLS
     assert workplace.cells("results/ray").items() <= finished.items()
 
-    workplace.rbx("sweep", "tiny.yaml", "--out", "results/ray", "--executor", "ray", "--jobs", "3")
+    # The rest as from a machine outside the cluster.
+    workplace.rbx("sweep", "tiny.yaml", "--out", "results/ray", "--executor", nodes.client_address)
     assert workplace.cells("results/ray") == finished
     summaries = {
         out: {path.name: path.read_bytes() for path in (workplace.folder / out / "cells").glob("*.json")}
@@ -93,10 +94,13 @@ def test_the_cells_of_killed_workers_are_run_again(workplace: Workplace, finishe
     assert workplace.cells("results/killed") == finished
 
 
-def test_executors_that_can_not_be_meant_are_refused(workplace: Workplace) -> None:
+def test_executors_that_can_not_be_meant_are_refused(
+    workplace: Workplace, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(workplace.folder)
     for named in ("threads", "ray://", "auto", "127.0.0.1:6379"):
-        done = workplace.rbx("sweep", "tiny.yaml", "--executor", named, code=2)
-        assert "processes, ray, ray://HOST:PORT or ray://local" in done.stderr
+        assert run(["sweep", "tiny.yaml", "--executor", named]) == 2
+        assert "processes, ray, ray://HOST:PORT or ray://local" in capsys.readouterr().err
     done = workplace.rbx(
         "sweep", "tiny.yaml", "--out", "results/none", "--executor", "ray://127.0.0.1:9", code=1
     )

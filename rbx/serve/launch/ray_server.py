@@ -6,13 +6,13 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+from rbx.ray_cluster import cause_of
 from rbx.serve.launch.ray_actor import Place
 
 _AGAIN_S = 1.0
 _TAIL_S = 5.0
 _BEYOND_GRACE_S = 15.0
 _SHOWN_LINES = 200
-_CAUSE_CHARACTERS = 300
 
 
 class RayServer:
@@ -21,6 +21,7 @@ class RayServer:
     def __init__(self, ray: Any, name: str, actor: Any, place: Place, log: Path, grace_s: float) -> None:
         """Follow it from now on."""
         self.name, self.url, self.log = name, f"{place.url}/v1", f"{log} on node {place.host}"
+        self.folder = log.parent
         self._ray, self._actor, self._place, self._grace_s = ray, actor, place, grace_s
         self._end: asyncio.Future[tuple[str, list[str]]] = asyncio.ensure_future(self._followed())
 
@@ -36,7 +37,7 @@ class RayServer:
         try:
             lines = self._ray.get(self._actor.last_lines.remote(count), timeout=_TAIL_S)
         except self._ray.exceptions.RayError as error:
-            raise OSError(_first_line(error)) from None
+            raise OSError(cause_of(error)) from None
         return [str(line) for line in lines]
 
     def let_go(self) -> None:
@@ -65,8 +66,4 @@ class RayServer:
         nodes = {node["NodeID"]: node["Alive"] for node in self._ray.nodes()}
         if not nodes.get(self._place.node_id, False):
             return f"is gone with its node {self._place.host}"
-        return f"is gone: its actor on node {self._place.host} has ended ({_first_line(error)})"
-
-
-def _first_line(error: Exception) -> str:
-    return " ".join(str(error).split())[:_CAUSE_CHARACTERS]
+        return f"is gone: its actor on node {self._place.host} has ended ({cause_of(error)})"

@@ -12,7 +12,7 @@ import rbx
 from rbx.config.launch import RayLauncher
 from rbx.config.pool import Instance, Pool
 from rbx.errors import ConfigError, ServerError
-from rbx.ray_cluster import connected
+from rbx.ray_cluster import cause_of, connected
 from rbx.serve.launch.ray_actor import Place, TierActor
 from rbx.serve.launch.ray_placement import unplaced
 from rbx.serve.launch.ray_server import RayServer
@@ -87,7 +87,7 @@ async def _places(ray: Any, spec: RayLauncher, pool: Pool, actors: Mapping[str, 
     await asyncio.wait(asked.values(), timeout=spec.place_s, return_when=asyncio.FIRST_EXCEPTION)
     for name, answer in asked.items():
         if answer.done() and (error := answer.exception()) is not None:
-            raise ServerError(f"{name}: Ray can't start its actor: {error}") from None
+            raise ServerError(f"{name}: Ray can't start its actor: {cause_of(error)}") from None
     lacking = [instance for instance in pool.instances if not asked[instance.name].done()]
     if lacking:
         raise ServerError(unplaced(ray, spec, pool, lacking))

@@ -108,7 +108,8 @@ def _local(spec: LocalLauncher, pool: Pool, logs: Path) -> Tiers:
 
 def _on_nodes(spec: RayLauncher, servers: Mapping[str, RayServer]) -> Tiers:
     endpoints = {name: InstanceEndpoint(url=server.url) for name, server in servers.items()}
-    return Tiers(spec.kind, endpoints, servers, {name: name for name in servers}, "a folder of each node")
+    folders = " or ".join(sorted({str(server.folder) for server in servers.values()}))
+    return Tiers(spec.kind, endpoints, servers, {name: name for name in servers}, f"{folders} of each node")
 
 
 def _check_commands(spec: LocalLauncher, pool: Pool) -> None:
