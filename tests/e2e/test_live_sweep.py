@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -81,14 +82,15 @@ def place(workplace: Workplace) -> Workplace:
 @pytest.fixture(scope="module")
 def resumed(place: Workplace) -> Resumed:
     folder = place.folder / OUT
-    with running(["sweep", "live.yaml", "--out", OUT], place.folder, WAIT_S) as command:
-        command.until(lambda: len(finished(folder)) >= 1 and under_way(folder, lines=5))
-        assert len(command.left()) >= 3  # the launch with its guard and servers, and a client process
-        command.process.kill()
-        command.process.wait()
-        command.nothing_left(60.0)
+    with running(["sweep", "live.yaml", "--out", OUT], place.folder, WAIT_S) as killed:
+        killed.until(lambda: len(finished(folder)) >= 1 and under_way(folder, lines=5))
+        assert len(killed.left()) >= 3  # the launch with its guard and servers, and a client process
+        killed.process.kill()
+        killed.process.wait()
+        killed.nothing_left(60.0)
     kept = {path: path.stat().st_mtime_ns for path in sorted((folder / "cells").iterdir())}
-    done = place.rbx("sweep", "live.yaml", "--out", OUT, "--json")
+    command = place.command("sweep", "live.yaml", "--out", OUT, "--json")
+    done = subprocess.run(command, cwd=place.folder, capture_output=True, timeout=WAIT_S, check=True)
     return Resumed(json.loads(done.stdout), kept)
 
 
