@@ -79,6 +79,7 @@ def summary(found: Fidelity) -> dict[str, Any]:
                 "tier": each.tier,
                 "steps": each.steps,
                 "windows": each.windows,
+                "window_s": each.window_s,
                 "answers": each.answers,
                 "aligned": each.aligned,
                 "measured_s": each.measured_s,

@@ -100,6 +100,7 @@ def step_table(found: Fidelity) -> Table:
                 Value(each.tier),
                 Value(f"{each.steps:,}"),
                 Value(f"{each.windows:,}"),
+                number(each.window_s, milliseconds),
                 Value(f"{each.aligned:,} of {each.answers:,}"),
                 number(each.measured_s, milliseconds),
                 number(each.believed_s / each.measured_s - 1.0, signed_percent),
@@ -114,15 +115,16 @@ def step_table(found: Fidelity) -> Table:
     return Table(
         caption="Step times",
         note=(
-            "Steps found in the stamps of the tokens, taken together to windows of 25 ms or more; the fit is "
-            "of one half of the blocks of time, its MAPE of the other. Pool file: its price of the same "
-            "windows ÷ measured − 1. Outside: what a first token takes beside queue and step, beyond the "
+            "Steps found in the stamps of the tokens, taken together to windows that are long against the "
+            "stamps' jitter; the fit is of one half of the blocks of time, its MAPE of the other. Pool file: "
+            "its price of the same windows ÷ measured − 1. Outside: what a first token takes beside queue and step, beyond the "
             "network_s of the experiment. " + " ".join(notes)
         ).strip(),
         columns=(
             Column("tier", numeric=False),
             Column("steps"),
             Column("windows"),
+            Column("each, ms"),
             Column("answers aligned"),
             Column("mean step, ms"),
             Column("pool file"),

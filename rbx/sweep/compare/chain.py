@@ -132,9 +132,11 @@ class _Steps:
         return float(np.median(np.abs(self._mean[at : at + shared] - tokens_s[:shared])))
 
     def _has_gap(self, late_s: Floats) -> bool:
+        """Whether the end of an answer is late against its begin, by more than it varies within either."""
         quarter = len(late_s) // 4
         if quarter < 1:
             return False
-        step_s = max(self._step_s(), _JITTER_S / 4)
-        shift = np.median(late_s[-quarter:]) - np.median(late_s[:quarter])
-        return bool(abs(shift) > _GAP_STEPS * step_s)
+        begin_s, end_s = late_s[:quarter], late_s[-quarter:]
+        shift_s = abs(float(np.median(end_s) - np.median(begin_s)))
+        varies_s = max(float(np.ptp(begin_s)), float(np.ptp(end_s)))
+        return shift_s > max(_GAP_STEPS * self._step_s(), _JITTER_S / 2, 2.0 * varies_s)

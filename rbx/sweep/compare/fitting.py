@@ -10,12 +10,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rbx.config.pool import Pool, Tier
+from rbx.heads.step_time.design import Steps
+from rbx.heads.step_time.fit import robust_fit
 from rbx.heads.step_time.report import ModelFit, StepTimeReport, TraceFile
 from rbx.heads.step_time.study import MIN_STEPS, FitOptions, study_steps
 from rbx.sweep.compare.cell_run import CellRun
-from rbx.sweep.compare.observed_steps import ObservedSteps, as_steps, observe_steps
+from rbx.sweep.compare.observed_steps import SHORTEST_WINDOW_S, ObservedSteps, as_steps, observe_steps
 from rbx.sweep.compare.servers import Tiers, coefficients_b
 from rbx.sweep.compare.time_blocks import TimeBlocks
+
+_SHARP = 0.05
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -26,11 +30,13 @@ class TierFit:
     """What the stamps of one tier's answers gave.
 
     ``report`` is None, and ``refused`` says why, where nothing could be fitted; ``fit`` is the model of the
-    report that is used. ``steps`` were told apart, from ``aligned`` of ``answers``, in ``windows``.
+    report that is used. ``steps`` were told apart, from ``aligned`` of ``answers``, and are taken together
+    to ``windows`` of ``window_s``.
     ``measured_s`` is the mean step of all windows, ``believed_s`` what the servers given price it at.
     """
 
     tier: str
+    window_s: float
     measured_s: float
     believed_s: float
     steps: int
@@ -56,20 +62,19 @@ def fit_tiers(
     found = []
     for position, tier in enumerate(pool.tiers):
         instances = [instance.index for instance in pool.instances if instance.tier_index == position]
-        observed: list[tuple[ObservedSteps, Ints]] = []
-        for number, cell in enumerate(cells):
-            for instance in instances:
-                seen = observe_steps(cell, instance, tier)
-                observed.append((seen, blocks.of(number, seen.end_s)))
+        observed = [
+            (observe_steps(cell, instance, tier), number)
+            for number, cell in enumerate(cells)
+            for instance in instances
+        ]
         if any(seen.answers for seen, _ in observed):
             found.append(_fit(believed[instances[0]], observed, blocks, seed))
     return tuple(found)
 
 
-def _fit(
-    believed: Tier, observed: list[tuple[ObservedSteps, Ints]], blocks: TimeBlocks, seed: int
-) -> TierFit:
-    steps, tier = as_steps(observed), believed.name
+def _fit(believed: Tier, observed: list[tuple[ObservedSteps, int]], blocks: TimeBlocks, seed: int) -> TierFit:
+    tier = believed.name
+    window_s, steps = _windowed(observed, blocks)
     held_out = blocks.held_out[steps.block]
     refused, report = _too_few(len(steps), steps.block[held_out], steps.block[~held_out]), None
     if not refused:
@@ -84,13 +89,39 @@ def _fit(
         tier=tier,
         measured_s=_mean(steps.seconds),
         believed_s=_mean(steps.columns("B") @ np.array(coefficients_b(believed))),
-        steps=sum(seen.steps for seen, _ in observed),
+        window_s=window_s,
+        steps=sum(len(seen.end_s) for seen, _ in observed),
         windows=len(steps),
         answers=sum(seen.answers for seen, _ in observed),
         aligned=sum(seen.aligned for seen, _ in observed),
         report=report,
         refused=refused,
     )
+
+
+def _windowed(observed: list[tuple[ObservedSteps, int]], blocks: TimeBlocks) -> tuple[float, Steps]:
+    """The shortest windows that stamps are sharp enough for, and no fewer than a fit needs.
+
+    Sharp enough: half of them lie within ``_SHARP`` of what the simplest model says.
+    """
+    window_s, steps = SHORTEST_WINDOW_S, _steps(observed, blocks, SHORTEST_WINDOW_S)
+    while len(steps) >= MIN_STEPS and _blur(steps) > _SHARP:
+        longer = _steps(observed, blocks, 2.0 * window_s)
+        if len(longer) < MIN_STEPS:
+            break
+        window_s, steps = 2.0 * window_s, longer
+    return window_s, steps
+
+
+def _steps(observed: list[tuple[ObservedSteps, int]], blocks: TimeBlocks, window_s: float) -> Steps:
+    found = [(seen.windows(window_s), number) for seen, number in observed]
+    return as_steps([(windows, blocks.of(number, windows.end_s)) for windows, number in found])
+
+
+def _blur(steps: Steps) -> float:
+    columns = steps.columns("C")
+    expected_s = columns @ robust_fit(columns, steps.seconds)
+    return float(np.median(np.abs(steps.seconds / expected_s - 1.0)))
 
 
 def _mean(seconds: Floats) -> float:

@@ -24,8 +24,8 @@ Bools = NDArray[np.bool_]
 class MakeUp:
     """Columns by step, each (S,).
 
-    ``linked`` says that some request got tokens from this step and from the one before: only then the time
-    between the two is this step's length. ``doubtful`` marks steps with a part of a prompt that can't be
+    ``linked`` says that some aligned answer got tokens from this step and from the one before: only then the
+    time between the two is this step's length. ``doubtful`` marks steps with a part of a prompt that can't be
     told, since some step before it gave no token to anybody.
     """
 
@@ -44,7 +44,9 @@ def make_up(chain: Chain, arrived_s: Floats, prompts: Ints, by_length: Bools, li
     given = _Ranges(steps)
     given.add(chain.first + 1, chain.last + 1, prompts - chain.first - 1)
     decodes, context = given.columns()
-    linked = decodes > 0
+    sure = _Ranges(steps)
+    sure.add((chain.first + 1)[chain.aligned], (chain.last + 1)[chain.aligned], prompts[chain.aligned])
+    linked = sure.columns()[0] > 0
     if limits.async_scheduling:
         # The share of an answer that has stopped by itself; nobody gets a token of it.
         late = chain.last[~by_length] + 1
