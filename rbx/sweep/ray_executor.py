@@ -7,7 +7,9 @@ and summary. They must have the same code, so that a cell has the same bytes whe
 from __future__ import annotations
 
 import itertools
+import sys
 from collections.abc import Mapping, Sequence
+from contextlib import redirect_stdout
 from typing import Any
 
 import pyarrow as pa
@@ -40,7 +42,8 @@ def run_on_ray(
     """
     if not cells:
         return
-    with connected(address) as ray:
+    # Ray prints what befalls nodes to standard output, which is the result's alone.
+    with redirect_stdout(sys.stderr), connected(address) as ray:
         task = ray.remote(_run_elsewhere).options(num_cpus=1, max_retries=_RETRIES)
         # Within a list, so that a worker fetches the files with its first cell alone.
         shared = [ray.put(dict(files))]

@@ -23,7 +23,7 @@ class RayServer:
         self.name, self.url, self.log = name, f"{place.url}/v1", f"{log} on node {place.host}"
         self.folder = log.parent
         self._ray, self._actor, self._place, self._grace_s = ray, actor, place, grace_s
-        self._end: asyncio.Future[tuple[str, list[str]]] = asyncio.ensure_future(self._followed())
+        self._end: asyncio.Future[tuple[str, list[str] | None]] = asyncio.ensure_future(self._followed())
 
     @property
     def ending(self) -> str | None:
@@ -33,7 +33,10 @@ class RayServer:
     def last_lines(self, count: int) -> list[str]:
         """The end of its log; raises ``OSError`` where its node does not answer."""
         if self._end.done():
-            return self._end.result()[1][-count:]
+            kept = self._end.result()[1]
+            if kept is None:
+                raise OSError("lost with its node")
+            return kept[-count:]
         try:
             lines = self._ray.get(self._actor.last_lines.remote(count), timeout=_TAIL_S)
         except self._ray.exceptions.RayError as error:
@@ -51,7 +54,7 @@ class RayServer:
         self._end.cancel()
         self._ray.kill(self._actor)
 
-    async def _followed(self) -> tuple[str, list[str]]:
+    async def _followed(self) -> tuple[str, list[str] | None]:
         errors = self._ray.exceptions
         while True:
             try:
@@ -60,7 +63,7 @@ class RayServer:
             except errors.ActorUnavailableError:  # perhaps only for now
                 await asyncio.sleep(_AGAIN_S)
             except errors.RayError as error:
-                return self._lost(error), []
+                return self._lost(error), None
 
     def _lost(self, error: Exception) -> str:
         nodes = {node["NodeID"]: node["Alive"] for node in self._ray.nodes()}
