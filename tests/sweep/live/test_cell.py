@@ -18,7 +18,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from rbx.config.endpoints import InstanceEndpoint
-from rbx.config.live import Live
 from rbx.config.policy import SinglePolicy
 from rbx.load.client.health import ClientHealth
 from rbx.load.client.request import LoadRequest
@@ -29,10 +28,9 @@ from rbx.sweep.live.identity import Identity
 from rbx.sweep.live.run import LiveResult, in_order, run_live_sweep
 from rbx.sweep.live.target import Installed
 from rbx.sweep.live.texts import GridTexts
-from rbx.sweep.plan import Plan, expand_policies
 from rbx.sweep.store import CellSpec, CellSummary, SweepStore
-from rbx.sweep.workload import draw_workload
-from tests.sweep.live.results import context, ok
+from tests.sweep.live.plans import live_plan
+from tests.sweep.live.results import ok
 from tests.sweep.live.test_validity import HEALTHY
 
 N = 20
@@ -121,7 +119,12 @@ class Scene:
             headers={"x-rbx-config-version": f"{self.target.version}-x"},
         )
         self.target = ToldTarget(self.said, lambda step: self.fail(step))
-        self.plan = _plan(**live)
+        self.plan = live_plan(
+            {"kind": "gateway", "url": "http://127.0.0.1:8200"},
+            [{"kind": "passthrough", "dispatch": ["shortest-queue", "random"]}],
+            workload={"rates_per_s": [20.0, 50.0], "n_requests": N},
+            **live,
+        )
         texts = {prompt_id: f"Prompt {prompt_id}" for prompt_id in self.plan.context.prompts.prompt_ids}
         monkeypatch.setattr(live_run, "opened", self._opened)
         monkeypatch.setattr(live_run, "read_texts", lambda folder, digest: GridTexts(texts, {}))
@@ -164,26 +167,6 @@ class Scene:
     def summary(self, cell: CellSpec) -> dict[str, Any]:
         found: dict[str, Any] = json.loads(SweepStore(self.folder).summary_path(cell.cell_id).read_text())
         return found
-
-
-def _plan(**live: Any) -> Plan:
-    target = {"kind": "gateway", "url": "http://127.0.0.1:8200"}
-    found = context(
-        workload={"rates_per_s": [20.0, 50.0], "n_requests": N},
-        policies=[{"kind": "passthrough", "dispatch": ["shortest-queue", "random"]}],
-    )
-    experiment = found.experiment.model_copy(update={"live": Live.model_validate({"target": target, **live})})
-    found = replace(found, experiment=experiment)
-    cells = []
-    for rate in experiment.workload.rates_per_s:
-        drawn = draw_workload(experiment.workload, found.prompts.input_tokens, rate, 0)
-        for number, policy in enumerate(expand_policies(experiment, found.pool.models)):
-            described = policy.model_dump(mode="json")
-            cells.append(
-                CellSpec(f"c{rate:g}-{number}", policy.label, described, rate, None, 0, drawn.hash, N)
-            )
-    manifest = {"name": "test", "grid": {"digest": "d"}, "bundle": {}, "pool": {}, "config": {}}
-    return Plan(found, tuple(cells), manifest)
 
 
 @pytest.fixture
