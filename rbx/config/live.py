@@ -91,9 +91,11 @@ class Live(StrictModel):
 
     ``prefix_cache: salt`` sends vLLM's ``cache_salt``, one a cell, so that no cell inherits hits;
     ``reset`` asks every known server to drop its cache; ``keep`` leaves it. ``body`` is merged into every
-    request; prompts go as one user message, or bare with ``api: completions``. Without ``keep_text``
-    answers are kept as hashes alone. A cell whose 99th percentile of schedule delay or whose error of the
-    achieved rate lies above the bounds is invalid: its client, not its servers, made the numbers.
+    request; without one it is that of the grid's generation (``rbx.sweep.live.asked``). Prompts go as one
+    user message, after ``system`` where there is one, or bare with ``api: completions``. Without
+    ``keep_text`` answers are kept as hashes alone. A cell whose 99th percentile of schedule delay or whose
+    error of the achieved rate lies above the bounds is invalid: its client, not its servers, made the
+    numbers.
     """
 
     target: Target
@@ -104,13 +106,14 @@ class Live(StrictModel):
     prefix_cache: Literal["salt", "reset", "keep"] = "salt"
     keep_text: bool = True
     order: Literal["interleaved", "file"] = "interleaved"
-    body: Mapping[str, Any] = {"temperature": 0}
+    body: Mapping[str, Any] | None = None
+    system: Annotated[str, Field(min_length=1)] | None = None
     most_schedule_delay_p99_s: PositiveFloat = 0.010
     most_rate_error: PositiveFloat = 0.02
 
     @field_validator("body")
     @classmethod
-    def _not_ours(cls, body: Mapping[str, Any]) -> Mapping[str, Any]:
-        if taken := sorted(set(body) & set(OURS)):
+    def _not_ours(cls, body: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+        if body is not None and (taken := sorted(set(body) & set(OURS))):
             raise ValueError(f"{', '.join(taken)} is set by rbx itself; leave it out")
         return body

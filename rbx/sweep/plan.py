@@ -21,6 +21,7 @@ from rbx.policy.build import build_policy
 from rbx.scheduler.batching import largest_batch
 from rbx.sweep.capacity import Capacity, measure_capacity
 from rbx.sweep.context import SweepContext
+from rbx.sweep.live.asked import asked_as_the_grid
 from rbx.sweep.live.identifying import live_identity
 from rbx.sweep.prediction import predict_prompts, router_scores
 from rbx.sweep.prompts import Coverage, build_prompt_table, coverage, usable_rows
@@ -42,7 +43,7 @@ def make_plan(loaded: Loaded[Experiment]) -> Plan:
 
     Raises ``ConfigError``, ``DatasetError`` or ``BundleError`` before anything is written.
     """
-    experiment = loaded.value
+    experiment = asked_as_the_grid(loaded.value)
     pool = load_pool(experiment.pool).value
     view = open_view(experiment.grid, experiment.workload.metric)
     bundle = Bundle.load(experiment.bundle)
@@ -167,6 +168,9 @@ def _manifest(
     for key, value in loaded.value.scheduler.decision_cost.model_dump().items():
         if value is None:
             sources[f"scheduler.decision_cost.{key}"] = "bundle"
+    if experiment.live is not None and sources.get("live.body") == "default":
+        del sources["live.body"]
+        sources.update({f"live.body.{key}": "grid" for key in experiment.live.body or {}})
     return {
         "name": experiment.name,
         "engine": experiment.engine,

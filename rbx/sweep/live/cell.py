@@ -77,7 +77,7 @@ class LiveCell:
             self._arriving,
             texts,
             sole_instance(live, context.pool),
-            ignores_eos=bool(live.body.get("ignore_eos")),
+            ignores_eos=bool((live.body or {}).get("ignore_eos")),
         )
         self._journal = store.folder / FOLDER / f"{cell.cell_id}.jsonl"
         # Another one at each try: a cell that was killed has left its blocks in the caches.

@@ -67,11 +67,15 @@ class Asking:
     def _body(self, prompt: str) -> dict[str, Any]:
         # A half surrogate pair, which JSON can hold and UTF-8 can't, would end the whole cell.
         sent = prompt.encode("utf-8", "replace").decode("utf-8")
+        system = self.live.system
+        before = [] if system is None else [{"role": "system", "content": system}]
         said = (
-            {"messages": [{"role": "user", "content": sent}]} if self.live.api == "chat" else {"prompt": sent}
+            {"messages": [*before, {"role": "user", "content": sent}]}
+            if self.live.api == "chat"
+            else {"prompt": sent}
         )
         return {
-            **self.live.body,
+            **(self.live.body or {}),
             "model": self.model,
             **said,
             "max_tokens": self.max_tokens,

@@ -90,3 +90,9 @@ def test_a_warm_up_keeps_equal_gaps_and_asks_for_nothing_else() -> None:
 def test_a_body_may_not_take_the_place_of_what_the_client_sets(key: str) -> None:
     with pytest.raises(ValueError, match=f"{key} is set by rbx"):
         live_of(body={key: 1})
+
+
+def test_a_system_message_stands_before_the_prompt() -> None:
+    first = json.loads(asking(system="Be brief.").requests(ARRIVING, PROMPTS)[0].body)
+    assert [message["role"] for message in first["messages"]] == ["system", "user"]
+    assert first["messages"][0]["content"] == "Be brief."
