@@ -105,7 +105,8 @@ def step_table(found: Fidelity) -> Table:
                 number(each.measured_s, milliseconds),
                 number(each.believed_s / each.measured_s - 1.0, signed_percent),
                 Value(fit.feature_set if fit else "–", hint=each.refused),
-                number(fit.mape, _one_decimal) if fit else Value("–"),
+                number(fit.on("all").median_ape or 0.0, _one_decimal) if fit else Value("–"),
+                number(fit.on("all").total_bias or 0.0, signed_percent) if fit else Value("–"),
                 number(found.outside_s[each.tier], milliseconds)
                 if each.tier in found.outside_s
                 else Value("–"),
@@ -116,9 +117,9 @@ def step_table(found: Fidelity) -> Table:
         caption="Step times",
         note=(
             "Steps found in the stamps of the tokens, taken together to windows that are long against the "
-            "stamps' jitter; the fit is of one half of the blocks of time, its MAPE of the other. Pool file: "
-            "its price of the same windows ÷ measured − 1. Outside: what a first token takes beside queue and "
-            "step, beyond the network_s of the experiment. " + " ".join(notes)
+            "stamps' jitter. The fit is of one half of the blocks of time, its errors of the other. Pool file: "
+            "its price of the same windows ÷ measured − 1. Outside: what a first token takes beside queue "
+            "and step, beyond the network_s of the experiment. " + " ".join(notes)
         ).strip(),
         columns=(
             Column("tier", numeric=False),
@@ -129,7 +130,8 @@ def step_table(found: Fidelity) -> Table:
             Column("mean step, ms"),
             Column("pool file"),
             Column("model", numeric=False),
-            Column("MAPE"),
+            Column("median error"),
+            Column("total"),
             Column("outside, ms"),
         ),
         rows=tuple(rows),

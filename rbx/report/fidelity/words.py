@@ -9,6 +9,7 @@ from rbx.report.fidelity.tables import interval_words, signed_percent
 from rbx.report.fidelity.timing import METRICS, WORDS
 
 _MANY = 0.02  # of the answers
+_UNSTEADY = 0.1
 
 
 def headline(found: Fidelity) -> Iterator[str]:
@@ -78,6 +79,13 @@ def warnings(found: Fidelity) -> Iterator[str]:
             yield (
                 f"{each.tier}: {each.answers - each.aligned:,} of {each.answers:,} answers were preempted or "
                 "their chunks do not add up to their tokens; their part in its steps is a guess."
+            )
+        accuracy = None if each.fit is None else each.fit.on("all")
+        if accuracy is not None and abs(accuracy.total_bias or 0.0) > _UNSTEADY:
+            yield (
+                f"{each.tier}: the fit of one half of the time is off by "
+                f"{signed_percent(accuracy.total_bias or 0.0)} on the other: the server's speed changed "
+                "during the run, or there is too little of it. Fitted replays mean little."
             )
     if found.no_policies:
         yield f"Policies were not run again: {found.no_policies}"

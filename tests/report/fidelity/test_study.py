@@ -98,7 +98,7 @@ def test_policies_are_run_again_with_what_the_run_has_told(
 
 
 def test_without_the_bundle_decisions_are_replayed_all_the_same(without_policies: Fidelity) -> None:
-    assert "absent" in without_policies.no_policies or "bundle" in without_policies.no_policies
+    assert "no such file" in without_policies.no_policies
     assert not without_policies.orders
     assert not without_policies.mixes
     assert without_policies.errors
@@ -111,7 +111,7 @@ def test_failed_and_retried_requests_are_a_load_and_are_judged_by_nothing(
     rows = scene.records.to_pylist()
     rows[10] |= {"status": "error", "first_token_s": None, "done_s": None, "output_tokens": None}
     rows[11] |= {"attempt": 2}
-    rows[12] |= {"instance": None, "tier": None, "model": "small"}
+    rows[12] |= {"instance": None}
     records = scene.records.from_pylist(rows, schema=scene.records.schema)
     folder = write_store(tmp_path / "live", [replace(scene, records=records), live_scenes[1]])
     found = study(read_sweep(folder), QUICK)

@@ -173,9 +173,10 @@ def write_store(folder: Path, scenes: Sequence[Scene], time_scale: float | None 
             warm_up={},
             prefix_cache=None,
         )
-        counts = {"scheduled": n, "sent": n, "not_sent": 0, "ok": n}
+        ok = scene.records["status"].to_pylist().count("ok")
+        counts = {"scheduled": n, "sent": n, "not_sent": 0, "ok": ok, "error": n - ok}
         nothing = dict.fromkeys(
-            ("error", "timeout", "cancelled", "steps", "preemptions", "batches", "infeasible", "alarms"), 0
+            ("timeout", "cancelled", "steps", "preemptions", "batches", "infeasible", "alarms"), 0
         )
         ended = {"duration_s": float(scene.outcome.done_s.max()), "busy_s": {}, "live": live}
         store.write_cell(scene.records, {"cell_id": scene.spec.cell_id, **counts, **nothing, **ended})
