@@ -117,9 +117,9 @@ def step_table(found: Fidelity) -> Table:
         caption="Step times",
         note=(
             "Steps found in the stamps of the tokens, taken together to windows that are long against the "
-            "stamps' jitter. The fit is of one half of the blocks of time, its errors of the other. Pool file: "
-            "its price of the same windows ÷ measured − 1. Outside: what a first token takes beside queue "
-            "and step, beyond the network_s of the experiment. " + " ".join(notes)
+            "stamps' jitter. The fit is of one half of the blocks of time, its errors of the other. Pool "
+            "file: its price of the same windows ÷ measured − 1. Outside: what a first token takes beside "
+            "queue and step, beyond the network_s of the experiment. " + " ".join(notes)
         ).strip(),
         columns=(
             Column("tier", numeric=False),

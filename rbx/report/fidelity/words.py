@@ -54,6 +54,11 @@ def warnings(found: Fidelity) -> Iterator[str]:
             "Mock servers answered, which run the simulator's own engine: this tests client, gateway and "
             "replay, and says nothing of real GPUs."
         )
+    if _is_one_endpoint(found):
+        yield (
+            "All requests went to one endpoint: they are replayed on one server, from the moment they were sent. "
+            "Where several serve behind it, these figures are of no use."
+        )
     for cell in found.sweep.invalid:
         yield f"Left out: cell {cell.spec.cell_id} ({cell.spec.label}): {'; '.join(cell.reasons)}."
     if found.sweep.missing:
@@ -89,3 +94,8 @@ def warnings(found: Fidelity) -> Iterator[str]:
             )
     if found.no_policies:
         yield f"Policies were not run again: {found.no_policies}"
+
+
+def _is_one_endpoint(found: Fidelity) -> bool:
+    live = found.sweep.manifest.get("config", {}).get("live") or {}
+    return bool((live.get("target") or {}).get("kind") == "openai")
