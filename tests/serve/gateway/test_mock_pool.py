@@ -220,18 +220,17 @@ def test_a_client_that_leaves_as_its_request_is_taken_back_leaves_nothing_behind
         place.tiers.set_faults({"kind": "hang"})
 
         def leave(k: int) -> None:
-            """Taken back from everywhere it is a 504, which is no answer that this client waits for."""
-            with httpx.Client(base_url=place.url, timeout=0.7 + 0.05 * k, trust_env=False) as client:
+            """Before, while or after it is taken back; then it hears 503 or 504."""
+            with httpx.Client(base_url=place.url, timeout=0.1 + 0.07 * k, trust_env=False) as client:
                 try:
-                    while client.post("/v1/chat/completions", json=asked).status_code in (503, 504):
-                        time.sleep(0.01)
+                    assert client.post("/v1/chat/completions", json=asked).status_code in (503, 504)
                 except httpx.ReadTimeout:
                     left.append(k)
 
         asked, left = {**CHAT, "stream": True}, list[int]()
         with ThreadPoolExecutor(20) as clients:
             list(clients.map(leave, range(20)))
-        assert sorted(left) == list(range(20))
+        assert left
         place.settled(2.0)
 
 
