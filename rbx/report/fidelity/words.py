@@ -56,8 +56,8 @@ def warnings(found: Fidelity) -> Iterator[str]:
         )
     if _is_one_endpoint(found):
         yield (
-            "All requests went to one endpoint: they are replayed on one server, from the moment they were sent. "
-            "Where several serve behind it, these figures are of no use."
+            "All requests went to one endpoint: they are replayed on one server, from the moment they were "
+            "sent. Where several serve behind it, these figures are of no use."
         )
     for cell in found.sweep.invalid:
         yield f"Left out: cell {cell.spec.cell_id} ({cell.spec.label}): {'; '.join(cell.reasons)}."

@@ -20,6 +20,10 @@ Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
 
+# Of an answer's tokens: where more have no chunk of their own, stamps say nothing of single steps.
+_HELD_BACK = 0.1
+
+
 @dataclass(frozen=True)
 class CellRun:
     """N requests of one cell in workload order; times in seconds from the cell's start, NaN: never.
@@ -60,14 +64,19 @@ class CellRun:
     def tokens_s(self, row: int) -> Floats | None:
         """When each token of an answer came, (output tokens,); None where the chunks do not tell.
 
-        A last token without text (an end-of-sequence token) came with the end of the answer.
+        A last token without text (an end-of-sequence token) came with the end of the answer. A few more
+        whose text was held back, as of half a character, came within the longest gaps between chunks.
         """
         chunks = slice(self.first_chunk[row], self.first_chunk[row + 1])
         stamps = np.repeat(self.chunk_s[chunks], self.chunk_tokens[chunks])
         lacking = int(self.output_tokens[row]) - len(stamps)
-        if lacking == 1 and len(stamps) and self.ok[row]:
+        if lacking > 0 and len(stamps) and self.ok[row]:
             stamps = np.append(stamps, max(self.closed_s[row], stamps[-1]))
-            lacking = 0
+            held_back = lacking - 1
+            if held_back <= _HELD_BACK * len(stamps):
+                gaps = np.argsort(-np.diff(stamps), kind="stable")[:held_back]
+                stamps = np.sort(np.append(stamps, (stamps[gaps] + stamps[gaps + 1]) / 2))
+                lacking = 0
         return stamps if lacking == 0 and len(stamps) else None
 
 
