@@ -229,6 +229,7 @@ def test_ctrl_c_finishes_the_cell_and_twice_gives_it_up(place: Workplace) -> Non
     code, _ = interrupted(place, out, times=2)
     assert code not in (0, 3)
     assert finished(folder) == set()
+    assert list((folder / "journal").iterdir()) == []
     code, command = interrupted(place, out, times=1)
     assert code == 130
     assert len(finished(folder)) == 1

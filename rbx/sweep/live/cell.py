@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
@@ -91,6 +92,9 @@ class LiveCell:
             run = await self._run(target)
         except TargetFault as fault:
             return self._keep_failed(target, started, fault)
+        except asyncio.CancelledError:
+            self._journal.unlink(missing_ok=True)  # given up; what it held is of no use, and may be unwanted
+            raise
         return self._keep(target, started, run)
 
     async def _run(self, target: LiveTarget) -> _Run:

@@ -375,4 +375,5 @@ def test_the_second_ctrl_c_stops_the_load_keeps_nothing_of_the_cell_and_lets_go_
         scene.run()
     assert scene.stopped == [False, False, False, True]
     assert len(list((scene.folder / "cells").glob("*.json"))) == 1
+    assert list((scene.folder / "journal").iterdir()) == []
     assert scene.run().resumed == 1
