@@ -62,7 +62,7 @@ def warnings(found: Fidelity) -> Iterator[str]:
     for cell in found.sweep.invalid:
         yield f"Left out: cell {cell.spec.cell_id} ({cell.spec.label}): {'; '.join(cell.reasons)}."
     if found.sweep.missing:
-        yield f"{len(found.sweep.missing)} cells of the sweep were not run."
+        yield f"Cells of the sweep that were not run: {len(found.sweep.missing)}."
     if people.unplaced:
         yield f"{people.unplaced:,} requests are in no replay: nobody told which server they reached."
     if people.misfits:
