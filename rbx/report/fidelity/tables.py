@@ -248,7 +248,9 @@ def _order_values(row: OrderRow) -> tuple[Value, ...]:
 
 
 def _tau(tau: Interval) -> Value:
-    value = estimate(tau, lambda number: f"{number:.2f}".replace("-", "−"))
+    value = estimate(
+        tau, lambda number: f"{number:.2f}".replace("-", "−") if math.isfinite(number) else UNKNOWN
+    )
     # An order that no resample changes is as sure as an order can be.
     return replace(value, sub="in every resample") if tau.status == "degenerate" else value
 
