@@ -7,6 +7,7 @@ import functools
 import resource
 from typing import Any, Literal, cast
 
+import httptools
 from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from uvicorn.server import ServerState
@@ -91,7 +92,7 @@ class Listener(HttpToolsProtocol):
         """Part of a request, or several of them."""
         if self._refused:
             return
-        super().data_received(data)
+        self._parse(data)
         if self._owes is None:
             idle = self.cycle is None or self.cycle.response_complete
             if not idle or self.timeout_keep_alive_task is not None:
@@ -115,6 +116,8 @@ class Listener(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         """Its head is there."""
+        if self.parser.should_upgrade():
+            return  # it is parsed anew
         size = len(self.url) + sum(len(name) + len(value) for name, value in self.headers)
         if size > MAX_HEAD_BYTES:
             self._head_is_too_large = True
@@ -124,6 +127,8 @@ class Listener(HttpToolsProtocol):
 
     def on_message_complete(self) -> None:
         """All of it is there."""
+        if self.parser.should_upgrade():
+            return
         super().on_message_complete()
         self._owes = None
 
@@ -143,6 +148,37 @@ class Listener(HttpToolsProtocol):
         """It has caught up."""
         self._stop_waiting_for_reader()
         super().resume_writing()
+
+    def _parse(self, data: bytes) -> None:
+        self._unset_keepalive_if_required()
+        try:
+            while data:
+                data = self._parse_up_to_an_offer(data)
+        except httptools.HttpParserError:
+            self.logger.warning("a request is no valid HTTP/1.1")
+            self.send_400_response("")
+
+    def _parse_up_to_an_offer(self, data: bytes) -> bytes:
+        """Parse; returns what is left of ``data`` after a head that offers another protocol.
+
+        The parser takes what follows ``Upgrade`` for the other protocol. A server may pass over the offer
+        (RFC 9110, 7.8): a new parser gets the head without it, and then the rest. CONNECT has no body, so
+        what follows it is nobody's.
+        """
+        try:
+            self.parser.feed_data(data)
+            return b""
+        except httptools.HttpParserUpgrade as offer:
+            rest = data[offer.args[0] :]
+        method, version = self.parser.get_method(), self.parser.get_http_version().encode()
+        if method == b"CONNECT":
+            self.send_400_response("")
+            return b""
+        lines = [b"%b: %b\r\n" % header for header in self.headers if header[0] != b"upgrade"]
+        head = b"%b %b HTTP/%b\r\n%b\r\n" % (method, self.url, version, b"".join(lines))
+        self.parser = _parser(self)
+        self.parser.feed_data(head)
+        return rest
 
     def _owe(self, what: Literal["head", "body"]) -> None:
         self._owes = what
@@ -230,6 +266,13 @@ class Listener(HttpToolsProtocol):
             self._wait_for_reader()
         else:
             self.transport.abort()
+
+
+def _parser(listener: Listener) -> httptools.HttpRequestParser:
+    """As uvicorn makes it."""
+    parser = httptools.HttpRequestParser(listener)
+    parser.set_dangerous_leniencies(lenient_data_after_close=True)
+    return parser
 
 
 def _head_too_large() -> ApiError:
