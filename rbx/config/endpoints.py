@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
 
 import yaml
 from pydantic import Field
@@ -36,7 +39,11 @@ class Endpoints(StrictModel):
     instances: Mapping[str, InstanceEndpoint] = Field(min_length=1)
 
     def of(self, pool: Pool) -> tuple[InstanceEndpoint, ...]:
-        """In the order of the pool's instances; raises ``ConfigError`` where the names are not the pool's."""
+        """In the order of the pool's instances.
+
+        Raises ``ConfigError`` where the names are not the pool's, or one server would be two instances of a
+        model: its seats and its load would count twice.
+        """
         names = [instance.name for instance in pool.instances]
         lacking = [name for name in names if name not in self.instances]
         unknown = sorted(set(self.instances) - set(names))
@@ -44,11 +51,34 @@ class Endpoints(StrictModel):
             what = [f"no endpoint for {', '.join(lacking)}"] if lacking else []
             what += [f"{', '.join(unknown)} is not in pool {pool.name}"] if unknown else []
             raise ConfigError(f"endpoints: {'; '.join(what)}; its instances are {', '.join(names)}")
+        self._refuse_shared(pool)
         return tuple(self.instances[name] for name in names)
+
+    def _refuse_shared(self, pool: Pool) -> None:
+        """A server of several models may be an instance of each."""
+        sharing: defaultdict[tuple[Any, str], list[str]] = defaultdict(list)
+        for instance in pool.instances:
+            endpoint = self.instances[instance.name]
+            model = endpoint.served_name or instance.tier.model
+            sharing[_server(endpoint.url), model].append(instance.name)
+        faults = [
+            f"{', '.join(names[:-1])} and {names[-1]} are one server of {model}, "
+            f"{self.instances[names[0]].url}"
+            for (_, model), names in sharing.items()
+            if len(names) > 1
+        ]
+        if faults:
+            raise ConfigError(f"endpoints: {'; '.join(faults)}; each instance needs a server of its own")
 
     def as_yaml(self) -> str:
         """The file that ``load_endpoints`` reads back as these."""
         return yaml.safe_dump(self.model_dump(mode="json", exclude_none=True), sort_keys=False)
+
+
+def _server(url: str) -> tuple[str, str | None, int, str]:
+    parts = urlsplit(url)
+    port = parts.port or (443 if parts.scheme == "https" else 80)
+    return parts.scheme, parts.hostname, port, parts.path
 
 
 def load_endpoints(path: Path, overrides: list[str] | None = None) -> Loaded[Endpoints]:
