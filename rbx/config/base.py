@@ -121,7 +121,16 @@ _StrictLoader.add_implicit_resolver(
 _StrictLoader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _mapping_without_duplicates)
 
 
-def _parse_yaml(text: str) -> Any:
+def parse_yaml(text: str, *, where: str) -> Any:
+    """The value that ``text`` is, by the rules of files; raises ``ConfigError``."""
+    try:
+        return _value(text)
+    # PyYAML lets a date such as 2026-13-01 escape as ValueError, and deep nesting as RecursionError.
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise ConfigError(f"{where}: not valid YAML: {error}") from None
+
+
+def _value(text: str) -> Any:
     loader = _StrictLoader(text)
     try:
         return loader.get_single_data()
@@ -137,11 +146,7 @@ def read_yaml(path: Path) -> dict[str, Any]:
         raise ConfigError(f"{path}: no such file") from None
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path}: can't be read: {error}") from None
-    try:
-        data = _parse_yaml(text)
-    # PyYAML lets a date such as 2026-13-01 escape as ValueError, and deep nesting as RecursionError.
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise ConfigError(f"{path}: not valid YAML: {error}") from None
+    data = parse_yaml(text, where=str(path))
     if not isinstance(data, dict):
         raise ConfigError(f"{path}: expected a mapping of keys at the top level")
     return data
@@ -154,10 +159,7 @@ def apply_overrides(data: dict[str, Any], overrides: list[str]) -> list[str]:
         key, sign, raw = item.partition("=")
         if not sign or not key.strip():
             raise ConfigError(f"--set {item!r}: expected key=value, such as workload.seeds=[0,1]")
-        try:
-            value = _parse_yaml(raw)
-        except (yaml.YAMLError, ValueError, RecursionError) as error:
-            raise ConfigError(f"--set {item!r}: the value is not valid YAML: {error}") from None
+        value = parse_yaml(raw, where=f"--set {item!r}")
         _set_dotted(data, key.strip().split("."), value, item)
         keys.append(key.strip())
     return keys

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import yaml
-
+from rbx.config.base import parse_yaml
 from rbx.errors import ConfigError
 
 THIRD = 1 / 3
@@ -30,16 +29,13 @@ def gateway_document(policy: str) -> dict[str, Any]:
 
     Raises ``ConfigError`` for anything else.
     """
-    try:
-        meant = yaml.safe_load(policy)
-    except yaml.YAMLError:
-        meant = None
+    meant = parse_yaml(policy, where=f"--policy {policy[:100]!r}")
     if isinstance(meant, dict):
         return {"policy": meant}
     if isinstance(meant, str) and meant in NAMED:
         document = NAMED[meant]
         return {key: dict(value) for key, value in document.items()}
     raise ConfigError(
-        f"--policy {policy!r} is neither one of {', '.join(NAMED)} nor a mapping such as "
+        f"--policy {policy[:100]!r} is neither one of {', '.join(NAMED)} nor a mapping such as "
         "'{kind: always, model: NAME}'"
     )
