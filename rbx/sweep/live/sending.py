@@ -6,6 +6,7 @@ import asyncio
 import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 from rbx.config.live import LoadClient
@@ -36,18 +37,18 @@ class Sender:
         """
         self._make_folder()
         stop = threading.Event()
-        sending = asyncio.ensure_future(
-            asyncio.to_thread(
-                run_load,
-                requests,
-                self._target,
-                self._client,
-                self._journal,
-                drain_s,
-                progress=progress,
-                stop=stop,
-            )
+        load = partial(
+            run_load,
+            requests,
+            self._target,
+            self._client,
+            self._journal,
+            drain_s,
+            progress=progress,
+            stop=stop,
         )
+        # No task: an event loop that ends cancels those, and would not wait for the thread.
+        sending = asyncio.get_running_loop().run_in_executor(None, load)
         try:
             health = await asyncio.shield(sending)
         except BaseException:
