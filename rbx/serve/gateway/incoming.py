@@ -11,6 +11,7 @@ from typing import TypeVar
 from starlette.types import Receive, Scope
 
 from rbx.serve.gateway.errors import ApiError, overloaded
+from rbx.serve.gateway.knobs import refuse_repeated
 from rbx.serve.gateway.request import MAX_BODY_BYTES
 
 # What all bodies together may hold, from their first byte to the end of their answers.
@@ -25,8 +26,11 @@ class ClientLeft(Exception):
 
 
 def headers_of(scope: Scope) -> dict[str, str]:
-    """By lower-case name; of a header given twice the last."""
-    return {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+    """By lower-case name; of a header given twice the last. Raises ``ApiError`` if that is a knob's."""
+    found = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+    if len(found) < len(scope["headers"]):
+        refuse_repeated(name.decode("latin-1") for name, _ in scope["headers"])
+    return found
 
 
 def request_id(headers: Mapping[str, str]) -> str | None:

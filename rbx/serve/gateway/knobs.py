@@ -7,7 +7,9 @@ with OpenAI's client). None of it is sent on to a server.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,6 +25,8 @@ HEADERS = {
     "slo_e2e_ms": "x-slo-e2e-ms",
     "weights": "x-rbx-weights",
 }
+_BY_HEADER = frozenset((*HEADERS.values(), TRACE))
+_NUMBER = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")  # no 1_000, no nan
 _NAMES = ("quality", "latency", "cost")
 
 
@@ -64,12 +68,19 @@ def read_knobs(headers: Mapping[str, str], field: Any) -> Knobs:
     )
 
 
+def refuse_repeated(names: Iterable[str]) -> None:
+    """Raise ``ApiError`` where one of these headers stands twice among the ``names`` of all."""
+    for name, times in Counter(names).items():
+        if times > 1 and name in _BY_HEADER:
+            raise invalid(name, "given twice")
+
+
 def _numbers(text: str, header: str) -> Any:
     """A header's number, or its list of numbers."""
-    try:
-        values = [float(part) for part in text.split(",")]
-    except ValueError:
-        raise invalid(header, "must be a number, or numbers divided by commas", "invalid_type") from None
+    parts = [part.strip(" \t") for part in text.split(",")]
+    if not all(_NUMBER.fullmatch(part) for part in parts):
+        raise invalid(header, "must be a number, or numbers divided by commas", "invalid_type")
+    values = [float(part) for part in parts]
     return values if header == HEADERS["weights"] else values[0] if len(values) == 1 else values
 
 

@@ -91,14 +91,37 @@ def test_a_faulty_field_is_named(place: Serving, changes: dict[str, Any], param:
         ("x-rbx-budget-usd", "0"),
         ("x-rbx-budget-usd", "1,2"),
         ("x-rbx-budget-usd", ""),
+        ("x-rbx-budget-usd", "1_000"),
+        ("x-rbx-budget-usd", "infinity"),
+        ("x-rbx-budget-usd", "0x10"),
+        ("x-rbx-budget-usd", "1e"),
+        ("x-rbx-budget-usd", "."),
+        ("x-rbx-budget-usd", b"\xb2"),
         ("x-slo-ttft-ms", "-5"),
         ("x-slo-e2e-ms", "1e999"),
         ("x-rbx-weights", "1,0"),
         ("x-rbx-weights", "nan,1,0"),
+        ("x-rbx-weights", "0_1,1,0"),
     ],
 )
-def test_a_faulty_header_is_named(place: Serving, header: str, value: str) -> None:
-    refused(place.chat({header: value}), 400, header)
+def test_a_faulty_header_is_named(place: Serving, header: str, value: str | bytes) -> None:
+    given = [(header.encode(), value.encode() if isinstance(value, str) else value)]
+    refused(place.client.post("/v1/chat/completions", json=CHAT, headers=given), 400, header)
+
+
+@pytest.mark.parametrize("value", ["1000", "1e3", "+1.5E+3", ".5", "5.", "007"])
+def test_plain_and_scientific_numbers_pass(place: Serving, value: str) -> None:
+    answer = place.chat({"x-rbx-budget-usd": value, "x-slo-e2e-ms": value})
+    assert answer.status_code == 200
+    assert answer.headers["x-rbx-budget-exhausted"] == "false"
+
+
+@pytest.mark.parametrize("header", ["x-rbx-budget-usd", "X-SLO-TTFT-MS", "x-slo-e2e-ms", "x-rbx-weights"])
+@pytest.mark.parametrize("path", ["chat/completions", "estimate"])
+def test_a_header_given_twice_is_refused(place: Serving, header: str, path: str) -> None:
+    twice = [(header, "1"), ("x-other", "a"), ("x-other", "b"), (header.lower(), "1")]
+    message = refused(place.client.post(f"/v1/{path}", json=CHAT, headers=twice), 400, header.lower())
+    assert "twice" in message
 
 
 @pytest.mark.parametrize(
