@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple, Protocol
 from rbx.config.gateway import Deadlines
 
 FaultKind = Literal[
-    "refused", "connect_timeout", "first_token_timeout", "stalled", "status", "cut", "malformed"
+    "refused", "connect_timeout", "first_token_timeout", "stalled", "status", "cut", "malformed", "error"
 ]
 
 
@@ -40,6 +40,8 @@ class Piece(NamedTuple):
 @dataclass
 class UpstreamFault(Exception):
     """An instance failed a request; ``retryable`` says that another instance may fare better.
+
+    ``error`` is one told inside an answer that began as a success; its ``detail`` is the server's words.
 
     ``status`` and ``body`` are the server's where it answered; ``counts`` says whether the instance's
     breaker counts it (a refusal of a bad request does not).

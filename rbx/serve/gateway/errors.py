@@ -29,6 +29,7 @@ _FAULTS: dict[FaultKind, str] = {
     "status": "answered with an error",
     "cut": "broke the connection off",
     "malformed": "gave an answer that can't be read",
+    "error": "told of an error",
 }
 
 
@@ -110,8 +111,9 @@ def of_fault(fault: UpstreamFault, instance: str) -> ApiError:
     """What a client hears of an instance that failed its request.
 
     A refusal that the server worded itself keeps its status and words, unless it refuses what is the
-    gateway's own, such as its key: a client told 401 would look for the fault in its own key. Of all else
-    the client hears the kind alone, since details hold addresses and what a failing server wrote.
+    gateway's own, such as its key: a client told 401 would look for the fault in its own key. An error told
+    inside an answer, which is meant for the one who reads it, keeps its words. Of all else the client hears
+    the kind alone, since details hold addresses and what a failing server wrote.
     """
     told = _told(fault.body)
     status = fault.status or 0
@@ -119,7 +121,10 @@ def of_fault(fault: UpstreamFault, instance: str) -> ApiError:
         return _in_its_words(status, told)
     timeout = fault.kind in ("first_token_timeout", "connect_timeout", "stalled")
     status = 504 if timeout else 429 if fault.status == 429 else 502
-    return ApiError(status, f"{instance} {_FAULTS[fault.kind]}", UPSTREAM, code=f"upstream_{fault.kind}")
+    message = f"{instance} {_FAULTS[fault.kind]}"
+    if fault.kind == "error" and fault.status not in ANY_REQUEST_STATUS:
+        message += f": {fault.detail}"
+    return ApiError(status, message, UPSTREAM, code=f"upstream_{fault.kind}")
 
 
 def _in_its_words(status: int, told: Mapping[str, Any]) -> ApiError:

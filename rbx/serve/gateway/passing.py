@@ -74,7 +74,7 @@ async def pass_stream(
             if piece.tokens:
                 attempt.tokens(account.output_tokens, piece.at_s)
             if piece.error is not None:
-                raise UpstreamFault("malformed", piece.error, retryable=False, body=piece.raw)
+                raise UpstreamFault("error", piece.error, retryable=False)
             if piece.done and account.budgeted:
                 await reply.more(_comment(account))
             if wants_usage or not _usage_alone(piece):

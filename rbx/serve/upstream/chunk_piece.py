@@ -28,5 +28,5 @@ def told_error(error: ChunkError, raw: bytes, redaction: Redaction) -> UpstreamF
     """
     status = error.code if error.code is not None and 400 <= error.code < 600 else None
     retryable, counts = refusal(status or 500)
-    detail = f"an error inside a success: {redaction.message(error.message)}"
-    return UpstreamFault("malformed", detail, retryable, counts, status, redaction.body(raw))
+    detail = redaction.message(error.message)
+    return UpstreamFault("error", detail, retryable, counts, status, redaction.body(raw))

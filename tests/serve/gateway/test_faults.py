@@ -111,6 +111,26 @@ def test_a_refusal_of_the_gateways_own_key_is_not_the_clients(status: int) -> No
         place.settled()
 
 
+@pytest.mark.parametrize(
+    ("status", "expected", "told"),
+    [(None, 502, True), (500, 502, True), (503, 502, True), (429, 429, True), (401, 502, False)],
+)
+def test_an_error_inside_a_success_is_told_unless_it_is_about_the_gateway(
+    status: int | None, expected: int, *, told: bool
+) -> None:
+    words = "out of memory \ud800" + "x" * 20_000
+    with serving() as place:
+        for instance in place.instances:
+            instance.fault = lambda: UpstreamFault("error", words, True, status=status)
+        answer = place.chat(stream=True)
+        error = answer.json()["error"]
+        assert (answer.status_code, error["code"]) == (expected, "upstream_error")
+        assert ("told of an error: out of memory" in error["message"]) is told
+        assert ("out of memory" in error["message"]) is told
+        assert len(error["message"]) <= 10_001
+        place.settled()
+
+
 def test_one_try_is_left_after_the_time_for_retries_is_over() -> None:
     with serving(config(retries={"attempts": 5, "within_s": 0.05}), pace_s=0.1) as place:
         for instance in place.instances:

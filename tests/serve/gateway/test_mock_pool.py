@@ -171,6 +171,20 @@ def test_a_server_that_dies_amid_its_answers_is_told_and_the_next_are_placed_els
         place.settled(2.0)
 
 
+@pytest.mark.parametrize("after_chunks", [0, 3])
+def test_an_error_inside_a_stream_is_told_in_the_servers_words(after_chunks: int) -> None:
+    with deployed(config(retries={"attempts": 2}, breaker={"failures": 100})) as place:
+        place.tiers.set_faults({"kind": "error_event", "after_chunks": after_chunks})
+        answer = place.ask(stream=True)
+        told = answer.content if not after_chunks else answer.content.strip().split(b"\n\n")[-1][6:]
+        error = orjson.loads(told)["error"]
+        assert answer.status_code == (200 if after_chunks else 502)
+        assert (error["type"], error["code"]) == ("upstream_error", "upstream_error")
+        assert error["message"].endswith(" told of an error: the mock engine failed on request")
+        assert 'kind="error"' in place.client.get("/metrics").text
+        place.settled(2.0)
+
+
 def test_servers_that_accept_and_never_answer_are_left_after_the_deadline() -> None:
     quick = config(deadlines={"first_token_s": 0.5}, breaker={"failures": 2, "open_s": 30.0})
     with deployed(quick) as place:

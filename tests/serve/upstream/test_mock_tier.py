@@ -51,7 +51,7 @@ FAULTS: list[tuple[dict[str, Any], str | None, str | None]] = [  # the fault, it
     ({"kind": "crash", "after_chunks": 3}, "cut", "cut"),
     ({"kind": "hang"}, "first_token_timeout", "first_token_timeout"),
     ({"kind": "hang", "after_chunks": 3}, "stalled", "first_token_timeout"),
-    ({"kind": "error_event"}, "malformed", "status"),
+    ({"kind": "error_event"}, "error", "status"),
     ({"kind": "bad_json"}, "malformed", "malformed"),
     ({"kind": "bad_json", "after_chunks": 3}, "malformed", "malformed"),
     ({"kind": "status", "code": 503}, "status", "status"),

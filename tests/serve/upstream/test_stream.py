@@ -399,8 +399,8 @@ def test_an_error_before_the_first_token_is_for_another_instance() -> None:
     told = event({"error": {"message": "out of memory", "type": "InternalServerError", "code": 500}})
     pieces, fault = follow([ROLE, told, DONE])
     assert fault is not None
-    assert (fault.kind, fault.retryable, fault.counts) == ("malformed", True, True)
-    assert json.loads(fault.body)["error"]["message"] == "out of memory"
+    assert (fault.kind, fault.retryable, fault.counts) == ("error", True, True)
+    assert json.loads(fault.body)["error"]["message"] == fault.detail == "out of memory"
     assert pieces == []
 
 
