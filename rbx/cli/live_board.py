@@ -37,7 +37,7 @@ class LiveBoard:
         self._tally: Tally | None = None
         self._beyond_s: list[float] = []  # what finished cells took beyond their arrivals
         self._begun_s: float | None = None
-        self._told_s = 0.0
+        self._told, self._told_s = "", 0.0
 
     def note(self, words: str) -> None:
         """A line that stays."""
@@ -58,7 +58,11 @@ class LiveBoard:
         self._phase = words
         if not waiting and self._begun_s is None:
             self._begun_s = time.monotonic()
-        if waiting and self._cell is not None and not self._console.is_terminal:
+        if not waiting or self._cell is None or self._console.is_terminal:
+            return
+        now_s = time.monotonic()
+        if words != self._told or now_s - self._told_s >= _LINE_EVERY_S:
+            self._told, self._told_s = words, now_s
             self.note(f"{_named(self._cell)}: {words}")
 
     def counted(self, tally: Tally) -> None:

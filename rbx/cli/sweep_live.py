@@ -38,7 +38,7 @@ def run_live(plan: Plan, folder: Path, *, retry_invalid: bool, as_json: bool) ->
 
 def _leave(console: Any, result: LiveResult, folder: Path, *, as_json: bool) -> None:
     if result.gave_up:
-        console.print("the servers could not be had twice in a row; the rest was not tried", style="red")
+        console.print("the servers could not be had; the rest was not tried", style="red")
         raise typer.Exit(1)
     if result.left:
         console.print("run the same command again to go on", style="yellow")

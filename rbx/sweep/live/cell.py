@@ -51,7 +51,8 @@ class _Run:
     health: ClientHealth
     results: list[LoadResult]
     prefix: PrefixCache | None
-    drained: bool
+    lost: str | None
+    drained: bool | None
     lag_s: float | None
 
 
@@ -99,15 +100,13 @@ class LiveCell:
 
     async def _run(self, target: LiveTarget) -> _Run:
         policy = _POLICY.validate_python(self._cell.policy)
-        self._onlooker.phase("waiting for the servers", waiting=True)
-        await target.ready()
+        await self._ready(target)
         identity = await target.identity()
         await target.install(policy)
         sender = Sender(self._live.client, LoadTarget(target.url, target.key), self._journal)
         warm_up = await self._warm_up(target, sender)
         self._onlooker.phase("waiting until nothing runs")
-        if not await target.drained(_IDLE_WITHIN_S):
-            raise TargetFault("not_drained", f"{target.url}: somebody else's requests run there")
+        await self._idle(target)
         # Once more: what a policy has learned from the warm-up is no part of the cell.
         installed = await target.install(policy)
         if self._live.prefix_cache == "reset":
@@ -119,7 +118,8 @@ class LiveCell:
             asking.requests(self._arriving, self._prompts), self._live.drain_s, self._onlooker.counted
         )
         self._onlooker.phase("draining")
-        drained = await target.drained(_IDLE_WITHIN_S)
+        lost = await target.lost()
+        drained = None if lost else await target.drained(_IDLE_WITHIN_S)
         after = await target.pages()
         write_pages(self._store.folder, self._cell.cell_id, "before", before)
         write_pages(self._store.folder, self._cell.cell_id, "after", after)
@@ -127,7 +127,19 @@ class LiveCell:
         prefix = PrefixCache(
             self._live.prefix_cache, hits.queries, hits.hits, (*hits.missing, *hits.restarted)
         )
-        return _Run(identity, installed, warm_up, health, results, prefix, drained, mock_lag_s(after))
+        return _Run(identity, installed, warm_up, health, results, prefix, lost, drained, mock_lag_s(after))
+
+    async def _ready(self, target: LiveTarget) -> None:
+        waiting = "waiting for the servers"
+        self._onlooker.phase(waiting, waiting=True)
+        await target.ready(lambda why: self._onlooker.phase(f"{waiting}: {why}", waiting=True))
+
+    async def _idle(self, target: LiveTarget) -> None:
+        drained = await target.drained(_IDLE_WITHIN_S)
+        if drained is None:
+            raise TargetFault("not_drained", f"{target.url}: whether anything runs there can't be told")
+        if not drained:
+            raise TargetFault("not_drained", f"{target.url}: somebody else's requests run there")
 
     def _asking(self, target: LiveTarget, salted: str) -> Asking:
         extra = salt(salted) if self._live.prefix_cache == "salt" else {}
@@ -159,7 +171,7 @@ class LiveCell:
         asked = [self._reading.asked_tokens(answer) for answer in answers]
         lengths = lengths_by_tier(answers, asked)
         live = LiveSummary(
-            reasons=reasons(self._live, run.health, run.installed, answers),
+            reasons=reasons(self._live, run.health, run.installed, answers, lost=run.lost),
             warnings=(
                 *run.identity.warnings,
                 *warnings(answers, run.warm_up, run.prefix, lengths, drained=run.drained),

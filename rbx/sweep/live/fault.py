@@ -8,6 +8,7 @@ from rbx.errors import ServerError
 
 FaultKind = Literal[
     "launch_failed",  # the sweep's own servers did not come up, or one of them ended
+    "not_there",  # nothing at all listens at the address
     "not_ready",  # a server does not answer, or some instance can't be routed to
     "wrong_model",  # somebody else's model, pool or bundle is behind the address
     "config_refused",  # the gateway does not take the cell's policy

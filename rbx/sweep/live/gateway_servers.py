@@ -20,7 +20,7 @@ from rbx.sweep.live.asking import Asker
 from rbx.sweep.live.config_swap import ConfigSwap, InForce, cell_config
 from rbx.sweep.live.fault import TargetFault
 from rbx.sweep.live.identity import Identity, listed_models
-from rbx.sweep.live.readiness import await_gateway
+from rbx.sweep.live.readiness import NOBODY_S, Tell, await_gateway, gone, unheard
 from rbx.sweep.live.server_pages import GATEWAY, gauge
 from rbx.sweep.live.servers import Servers
 from rbx.sweep.live.target import Installed
@@ -36,6 +36,7 @@ class GatewayServers:
     traced = True
     key: str | None = None
     model = "auto"
+    nobody_s = NOBODY_S
     launcher: LauncherSpec | None = None  # what has brought the servers up, where that was us
 
     def __init__(
@@ -83,9 +84,11 @@ class GatewayServers:
         """See ``LiveTarget``."""
         return None if self._identity is None else self._identity.time_scale
 
-    async def ready(self) -> None:
+    async def ready(self, tell: Tell = unheard) -> None:
         """See ``LiveTarget``."""
-        await await_gateway(self._asker, self._base, self._pool, self._ready_s)
+        await await_gateway(
+            self._asker, self._base, self._pool, self._ready_s, nobody_s=self.nobody_s, tell=tell
+        )
 
     async def identity(self) -> Identity:
         """See ``LiveTarget``."""
@@ -165,19 +168,25 @@ class GatewayServers:
         with suppress(TargetFault):
             await self._swap.put(self._found.config, self._ours.label)
 
-    async def drained(self, within_s: float) -> bool:
+    async def drained(self, within_s: float) -> bool | None:
         """See ``LiveTarget``."""
         loop = asyncio.get_running_loop()
         until_s = loop.time() + within_s
-        while await self._in_flight():
+        while (in_flight := gauge(await self._own_page(), _IN_FLIGHT)) != 0.0:
             if loop.time() >= until_s:
-                return False
+                return None if in_flight is None else False
             await asyncio.sleep(_PAUSE_S)
         return await self._servers.drained(max(0.0, until_s - loop.time()))
 
-    async def _in_flight(self) -> bool:
-        """Whether the gateway has requests, or does not tell."""
-        return gauge(await self._own_page(), _IN_FLIGHT) != 0.0
+    async def lost(self) -> str | None:
+        """See ``LiveTarget``; a gateway without one server that answers is as good as none."""
+        if why := await gone(self._asker, f"{self._base}/readyz"):
+            return why
+        silent = await self._servers.gone()
+        if silent and len(silent) == len(self.endpoints):
+            name, why = next(iter(silent.items()))
+            return f"none of the {len(silent)} servers behind {self._base} answers, as {name}: {why}"
+        return None
 
     async def _own_page(self) -> str:
         try:

@@ -6,6 +6,7 @@ The gateway is to share neither event loop nor processor time slices with the cl
 from __future__ import annotations
 
 import asyncio
+import math
 import sys
 from contextlib import suppress
 from pathlib import Path
@@ -21,6 +22,7 @@ from rbx.serve.launch.child import Child
 from rbx.sweep.live.asking import Asker
 from rbx.sweep.live.fault import TargetFault
 from rbx.sweep.live.gateway_servers import GatewayServers
+from rbx.sweep.live.readiness import Tell, unheard
 
 SHOWN_LINES = 80  # the launch shows the last 60 of the process that failed, and says which one
 _LOOK_S = 0.1
@@ -32,6 +34,7 @@ class LaunchedServers(GatewayServers):
     """See ``LiveTarget``. Nothing runs before the first ``ready``, nor after ``close``."""
 
     kind = "launch"
+    nobody_s = math.inf  # the next cell brings it up anew
 
     def __init__(
         self,
@@ -59,12 +62,18 @@ class LaunchedServers(GatewayServers):
         self._overrides = overrides
         self._child: Child | None = None
 
-    async def ready(self) -> None:
+    async def ready(self, tell: Tell = unheard) -> None:
         """Bring everything up where it is not; raises ``TargetFault`` (``launch_failed``) with the last
         lines of the log."""
         if self._child is None or self._child.exit_code is not None:
             await self._bring_up()
-        await super().ready()
+        await super().ready(tell)
+
+    async def lost(self) -> str | None:
+        """See ``LiveTarget``."""
+        if self._child is not None and (code := self._child.exit_code) is not None:
+            return f"rbx launch {self._file} ended with exit code {code}; {_end_of(self._child)}"
+        return await super().lost()
 
     async def close(self) -> None:
         """End every process; returns when none is left."""

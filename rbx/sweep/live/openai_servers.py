@@ -11,10 +11,10 @@ from rbx.config.live import OpenAiTarget
 from rbx.config.policy import ExternalPolicy, SinglePolicy
 from rbx.errors import ConfigError
 from rbx.serve.watch.addresses import Addresses
-from rbx.sweep.live.asking import Asker
+from rbx.sweep.live.asking import Asker, bearer
 from rbx.sweep.live.identity import Identity, ServerIdentity, told_version
 from rbx.sweep.live.prefix_cache import reset_all
-from rbx.sweep.live.readiness import await_endpoint
+from rbx.sweep.live.readiness import NOBODY_S, Tell, await_endpoint, gone, unheard
 from rbx.sweep.live.server_pages import fetch_pages
 from rbx.sweep.live.target import Installed
 
@@ -47,9 +47,11 @@ class OpenAiServers:
         """See ``LiveTarget``."""
         return None if self._identity is None else self._identity.time_scale
 
-    async def ready(self) -> None:
+    async def ready(self, tell: Tell = unheard) -> None:
         """See ``LiveTarget``."""
-        await await_endpoint(self._asker, self.url, self.key, self.model, self._ready_s)
+        await await_endpoint(
+            self._asker, self.url, self.key, self.model, self._ready_s, nobody_s=NOBODY_S, tell=tell
+        )
 
     async def identity(self) -> Identity:
         """See ``LiveTarget``."""
@@ -71,6 +73,10 @@ class OpenAiServers:
     async def drained(self, within_s: float) -> bool:
         """Nobody tells."""
         return True
+
+    async def lost(self) -> str | None:
+        """See ``LiveTarget``."""
+        return await gone(self._asker, f"{self.url}/models", bearer(self.key), errors_too=True)
 
     async def reset_prefix_caches(self) -> tuple[str, ...]:
         """See ``LiveTarget``."""

@@ -130,8 +130,8 @@ async def _run(
                 break
             summary = await LiveCell(context, live, texts, cell, store, onlooker).run(target)
             ran += 1
-            down = summary.live is not None and summary.live.fault in ("launch_failed", "not_ready")
-            failed = failed + 1 if down else 0
-            if failed == _MOST_FAILED_IN_A_ROW:
+            fault = None if summary.live is None else summary.live.fault
+            failed = failed + 1 if fault in ("launch_failed", "not_ready") else 0
+            if failed == _MOST_FAILED_IN_A_ROW or fault == "not_there":
                 return ran, ran < len(todo)
     return ran, False

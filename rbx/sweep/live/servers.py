@@ -13,6 +13,7 @@ from rbx.serve.watch.addresses import Addresses
 from rbx.sweep.live.asking import Asker
 from rbx.sweep.live.identity import ServerIdentity, identities
 from rbx.sweep.live.prefix_cache import reset_all
+from rbx.sweep.live.readiness import gone
 from rbx.sweep.live.server_pages import busy, fetch_pages
 
 _PAUSE_S = 0.25
@@ -38,6 +39,14 @@ class Servers:
             return ()
         lines = await compared_limits(self._pool, self.endpoints, launcher)
         return tuple(line.removeprefix(WARNING) for line in lines if line.startswith(WARNING))
+
+    async def gone(self) -> dict[str, str]:
+        """Why servers do not answer, by name; without those that do."""
+        pages = list(self._addresses.values())
+        found = await asyncio.gather(
+            *(gone(self._asker, each.models, each.headers(each.models)) for each in pages)
+        )
+        return {name: why for name, why in zip(self._addresses, found, strict=True) if why is not None}
 
     async def pages(self) -> dict[str, str]:
         """See ``fetch_pages``."""

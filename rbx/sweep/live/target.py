@@ -9,6 +9,7 @@ from typing import Any, Protocol
 from rbx.config.endpoints import InstanceEndpoint
 from rbx.config.policy import SinglePolicy
 from rbx.sweep.live.identity import Identity
+from rbx.sweep.live.readiness import Tell, unheard
 
 
 @dataclass(frozen=True)
@@ -28,8 +29,8 @@ class LiveTarget(Protocol):
     """Everything may raise ``TargetFault``: this cell can't be run, the next one may.
 
     The order in a cell: ``ready``, ``identity``, ``install``, ``drained``, ``reset_prefix_caches`` or a salt,
-    ``pages``, the load, ``drained``, ``pages``. Where something stands is only known after ``ready``, which
-    brings up a launch that has not begun or has ended; who answers after ``identity``.
+    ``pages``, the load, ``lost``, ``drained``, ``pages``. Where something stands is only known after
+    ``ready``, which brings up a launch that has not begun or has ended; who answers after ``identity``.
     """
 
     @property
@@ -67,8 +68,8 @@ class LiveTarget(Protocol):
         """Simulated seconds that pass in a real one; None without mock servers."""
         ...
 
-    async def ready(self) -> None:
-        """Wait, within bounds, until every instance can be sent requests."""
+    async def ready(self, tell: Tell = unheard) -> None:
+        """Wait, within bounds, until every instance can be sent requests; ``tell`` hears why not yet."""
         ...
 
     async def identity(self) -> Identity:
@@ -82,8 +83,12 @@ class LiveTarget(Protocol):
         """
         ...
 
-    async def drained(self, within_s: float) -> bool:
-        """Wait until nothing runs or waits anywhere; False if that did not come in time."""
+    async def drained(self, within_s: float) -> bool | None:
+        """Wait until nothing runs or waits anywhere; False if it still does, None if that is not told."""
+        ...
+
+    async def lost(self) -> str | None:
+        """Why the target is gone; None while it answers, whatever a server behind it does."""
         ...
 
     async def reset_prefix_caches(self) -> tuple[str, ...]:

@@ -12,16 +12,43 @@ from rbx.sweep.live.summary import Lengths, Matches, PrefixCache
 from rbx.sweep.live.target import Installed
 
 MOST_INHERITED_HITS = 0.01  # share of prompt tokens; with a salt all hits are the cell's own
+MOST_UNREACHED = 0.01  # share of requests; a connection now and then is no outage
 MOST_SHORTFALL = 0.1  # of the mean answer's length
 MOST_MOCK_LAG_S = 0.02  # several times what an idle machine shows
 MOST_ROUNDING_S = 1e-9
 
 
 def reasons(
-    live: Live, health: ClientHealth, installed: Installed, answers: Sequence[Answer]
+    live: Live,
+    health: ClientHealth,
+    installed: Installed,
+    answers: Sequence[Answer],
+    *,
+    lost: str | None = None,
 ) -> tuple[str, ...]:
-    """Everything for which the cell counts for nothing, in words; empty for a valid cell."""
-    return (*_client_bound(live, health), *_strangers(installed, answers))
+    """Everything for which the cell counts for nothing, in words; empty for a valid cell.
+
+    ``lost`` is why the target was gone when the cell had ended.
+    """
+    return (*_target_lost(answers, lost), *_client_bound(live, health), *_strangers(installed, answers))
+
+
+def _target_lost(answers: Sequence[Answer], lost: str | None) -> Iterator[str]:
+    """No policy is judged by an address where nobody was; failures behind a target that lives are results.
+
+    A target that has come back in the meantime is known by its refusals: a gateway that is there takes
+    connections, whatever its servers do.
+    """
+    failed = [answer.result for answer in answers if answer.result.status in ("error", "timeout")]
+    refused = sum(result.fault == "refused" for result in failed)
+    cut = sum(result.fault == "cut" and result.first_byte_s is None for result in failed)
+    if lost is not None:
+        yield f"target_lost: {lost}; {len(failed)} of {len(answers)} requests failed"
+    elif refused and refused + cut > max(len(failed) / 2, MOST_UNREACHED * len(answers)):
+        yield (
+            f"target_lost: nobody was at its address for a part of the cell: {refused} connections refused, "
+            f"{cut} cut before an answer, of {len(answers)} requests"
+        )
 
 
 def _client_bound(live: Live, health: ClientHealth) -> Iterator[str]:
@@ -68,7 +95,7 @@ def warnings(
     prefix: PrefixCache | None,
     lengths: Mapping[str, Lengths],
     *,
-    drained: bool,
+    drained: bool | None,
 ) -> tuple[str, ...]:
     """What a reader should know of a cell that counts."""
     return (
@@ -76,8 +103,15 @@ def warnings(
         *_inherited(prefix),
         *_short_answers(lengths),
         *_odd_answers(answers),
-        *(() if drained else ("the servers were still at work when the cell had ended",)),
+        *_still_at_work(drained),
     )
+
+
+def _still_at_work(drained: bool | None) -> Iterator[str]:
+    if drained is None:
+        yield "whether the servers were still at work when the cell had ended can't be told"
+    elif not drained:
+        yield "the servers were still at work when the cell had ended"
 
 
 def lagging(lag_s: float | None) -> Iterator[str]:

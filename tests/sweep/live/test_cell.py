@@ -45,12 +45,13 @@ class ToldTarget:
     def __init__(self, said: list[str], fail: Callable[[str], None]) -> None:
         self._said, self._fail = said, fail
         self.version = 0
+        self.gone: str | None = None
 
     def _step(self, name: str) -> None:
         self._said.append(name)
         self._fail(name)
 
-    async def ready(self) -> None:
+    async def ready(self, tell: Callable[[str], None] = print) -> None:
         self._step("ready")
 
     async def identity(self) -> Identity:
@@ -65,6 +66,10 @@ class ToldTarget:
     async def drained(self, within_s: float) -> bool:
         self._step("drained")
         return True
+
+    async def lost(self) -> str | None:
+        self._step("lost")
+        return self.gone
 
     async def reset_prefix_caches(self) -> tuple[str, ...]:
         self._step("reset")
@@ -183,6 +188,7 @@ ONE_CELL = [
     "install",  # with nothing learned from it
     "pages",
     "load",
+    "lost",
     "drained",
     "pages",
 ]
@@ -232,6 +238,7 @@ def test_caches_may_be_dropped_instead(tmp_path: Path, monkeypatch: pytest.Monke
         "reset",
         "pages",
         "load",
+        "lost",
         "drained",
         "pages",
     ]
@@ -313,6 +320,27 @@ def test_servers_that_never_come_up_are_given_up_after_two_cells(scene: Scene) -
     result = scene.run()
     assert (result.ran, result.left, result.invalid, result.gave_up) == (2, 2, 2, True)
     assert scene.said == ["open", "ready", "ready", "close"]
+
+
+def test_an_address_where_nobody_is_ends_the_sweep_with_its_first_cell(scene: Scene) -> None:
+    def fail(name: str) -> None:
+        raise TargetFault("not_there", "nothing listens there")
+
+    scene.fail = fail
+    result = scene.run()
+    assert (result.ran, result.left, result.invalid, result.gave_up) == (1, 3, 1, True)
+
+
+def test_a_target_that_is_gone_after_the_load_makes_the_cell_invalid_and_is_not_waited_for(
+    scene: Scene,
+) -> None:
+    scene.target.gone = "connection refused at http://gateway"
+    assert scene.run().invalid == 4
+    live = scene.summary(scene.plan.cells[0])["live"]
+    assert live["reasons"] == ["target_lost: connection refused at http://gateway; 0 of 20 requests failed"]
+    assert scene.said.count("drained") == 4  # before the loads alone
+    scene.target.gone = None
+    assert scene.run(retry_invalid=True).invalid == 0
 
 
 def test_a_warm_up_without_an_answer_ends_the_cell_before_it_begins(scene: Scene) -> None:

@@ -19,6 +19,7 @@ from rbx.config.policy import ExternalPolicy, RouteBalancePolicy, RoutedPolicy, 
 from rbx.config.pool import Pool
 from rbx.errors import ConfigError, StoreError
 from rbx.heads.bundle import Bundle
+from rbx.serve.mock.serving import serve_mock
 from rbx.sweep.live.fault import TargetFault
 from rbx.sweep.live.opening import opened
 from rbx.sweep.live.prefix_cache import prefix_hits
@@ -341,6 +342,55 @@ def test_whatever_else_stands_there_is_told_as_such(place: Deployment) -> None:
     assert "kind: openai" in str(refused)
 
 
+def test_nobody_at_the_address_is_told_at_once_and_given_up_early(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("rbx.sweep.live.gateway_servers.GatewayServers.nobody_s", 1.0)
+    told: list[str] = []
+
+    async def ready(servers: LiveTarget) -> None:
+        await servers.ready(told.append)
+
+    fault = fault_of({"kind": "gateway", "url": "http://127.0.0.1:9"}, ready, ready_s=600.0)
+    assert fault.kind == "not_there"
+    assert len(told) > 1
+    assert all(why.startswith("connection refused at http://127.0.0.1:9; start it") for why in told)
+
+
+def test_a_target_is_lost_with_its_gateway_or_with_all_of_its_servers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rbx.sweep.live.readiness._LOST_PAUSE_S", 0.05)
+
+    async def lost(servers: LiveTarget) -> str | None:
+        return await servers.lost()
+
+    with serve_mock(small_pool()) as mock:
+        endpoints = mock.endpoints.of(small_pool())
+        with serving_gateway(small_pool(), endpoints) as gateway:
+            target = {"kind": "gateway", "url": gateway.url}
+            one = tmp_path / "one.yaml"
+            down = InstanceEndpoint(url="http://127.0.0.1:9/v1")
+            one.write_text(Endpoints(instances={**mock.endpoints.instances, "twin/0": down}).as_yaml())
+            all_down = tmp_path / "all.yaml"
+            nowhere = {
+                name: InstanceEndpoint(url=f"http://127.0.0.1:{port}/v1")
+                for port, name in zip((9, 13, 17), NOWHERE, strict=True)
+            }
+            all_down.write_text(Endpoints(instances=nowhere).as_yaml())
+            assert on(target, lost) is None
+            assert on({**target, "endpoints": str(one)}, lost) is None
+            gone = on({**target, "endpoints": str(all_down)}, lost)
+            assert gone is not None
+            assert gone.startswith("none of the 3 servers behind http://127.0.0.1:")
+        assert on(target, lost) == f"connection refused at {gateway.url}/readyz"
+
+        async def drained(servers: LiveTarget) -> bool | None:
+            return await servers.drained(0.5)
+
+        assert on(target, drained) is None
+
+
 def test_a_token_is_read_from_the_environment_and_asked_for_where_it_lacks(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -365,7 +415,7 @@ def test_a_token_is_read_from_the_environment_and_asked_for_where_it_lacks(
 def test_requests_under_way_are_waited_for_wherever_they_are(place: Deployment, tmp_path: Path) -> None:
     target = {"kind": "gateway", "url": place.url, "endpoints": written(place, tmp_path)}
 
-    async def beside(url: str, servers: LiveTarget) -> tuple[bool, bool]:
+    async def beside(url: str, servers: LiveTarget) -> tuple[bool | None, bool | None]:
         async with httpx.AsyncClient(timeout=60, trust_env=False) as client:
             body = {**LOAD, "model": "small", "max_tokens": 2000}
             asking = asyncio.ensure_future(client.post(f"{url}/chat/completions", json=body))
@@ -375,10 +425,10 @@ def test_requests_under_way_are_waited_for_wherever_they_are(place: Deployment, 
             await asyncio.gather(asking, return_exceptions=True)
         return early, await servers.drained(10.0)
 
-    async def through_the_gateway(servers: LiveTarget) -> tuple[bool, bool]:
+    async def through_the_gateway(servers: LiveTarget) -> tuple[bool | None, bool | None]:
         return await beside(servers.url, servers)
 
-    async def past_the_gateway(servers: LiveTarget) -> tuple[bool, bool]:
+    async def past_the_gateway(servers: LiveTarget) -> tuple[bool | None, bool | None]:
         return await beside(place.mock.url("twin/1"), servers)
 
     assert on(target, through_the_gateway) == (False, True)
@@ -398,7 +448,7 @@ def test_without_the_servers_addresses_the_gateway_alone_is_known(
     # As from another machine, where its addresses lead nowhere.
     monkeypatch.setattr("rbx.sweep.live.gateway_servers._told_endpoints", lambda shown, pool: NOWHERE)
 
-    async def work(servers: LiveTarget) -> tuple[Any, Any, bool]:
+    async def work(servers: LiveTarget) -> tuple[Any, Any, bool | None]:
         identity = await servers.identity()
         with pytest.raises(ConfigError, match=r"live.target.endpoints, or take salt"):
             await servers.reset_prefix_caches()

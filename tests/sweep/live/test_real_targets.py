@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from rbx.load.client.tally import Tally
 from rbx.serve.mock.serving import serve_mock
 from rbx.sweep.live import run as live_run
 from rbx.sweep.live.openai_servers import OpenAiServers
@@ -19,7 +20,7 @@ from rbx.sweep.live.run import LiveResult, run_live_sweep
 from rbx.sweep.live.texts import GridTexts, fingerprint
 from rbx.sweep.plan import Plan
 from rbx.sweep.store import SweepStore
-from tests.sweep.live.gateways import Deployment, deployed
+from tests.sweep.live.gateways import Deployment, deployed, serving_gateway
 from tests.sweep.live.plans import live_plan
 from tests.sweep.live.test_cell import Silent
 from tests.sweep.scenes import small_pool
@@ -136,6 +137,58 @@ def test_any_endpoint_can_be_driven_without_a_gateway(
     price = 0.40e-6
     for row in records.to_pylist():
         assert row["cost_usd"] == pytest.approx((row["input_tokens"] + row["output_tokens"]) * price)
+
+
+class AtSent(Silent):
+    """Does something once, when so many requests of a cell's own have left."""
+
+    def __init__(self, sent: int, what: Callable[[], None]) -> None:
+        super().__init__()
+        self._sent, self._what = sent, what
+        self.done = False
+
+    def counted(self, tally: object) -> None:
+        if not self.done and isinstance(tally, Tally) and tally.sent >= self._sent:
+            self.done = True
+            self._what()
+
+
+def test_a_gateway_that_dies_amid_the_cell_makes_it_invalid_and_it_is_run_again_when_asked(
+    texts: dict[tuple[str, str], str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rbx.sweep.live.gateway_servers.GatewayServers.nobody_s", 0.5)
+    pool, workload = small_pool(), {**WORKLOAD, "n_requests": 80}
+    with serve_mock(pool, time_scale=20.0) as mock:
+        with serving_gateway(pool, mock.endpoints.of(pool)) as gateway:
+            target = {"kind": "gateway", "url": gateway.url}
+            plan = live_plan(target, [{"kind": "always", "model": "*"}], workload=workload, **FREELY)
+            killer = AtSent(20, gateway.stop)
+            result = run_live_sweep(
+                plan, tmp_path / "sweep", killer, retry_invalid=False, stopping=lambda: None
+            )
+        assert killer.done
+        assert (result.ran, result.invalid, result.gave_up) == (2, 2, False)
+        found = [summary["live"] for summary, _, _ in kept(plan, tmp_path / "sweep")]
+        lost, never = sorted(found, key=lambda live: live["fault"] is not None)
+        assert lost["reasons"][0].startswith("target_lost: connection refused at http://127.0.0.1:")
+        assert not any(line.startswith("the servers were") for line in lost["warnings"])
+        assert never["reasons"][0].startswith("not_there: nothing listens at http://127.0.0.1:")
+
+
+def test_a_server_that_dies_behind_a_gateway_that_lives_is_a_result(
+    texts: dict[tuple[str, str], str], tmp_path: Path
+) -> None:
+    pool = small_pool()
+    with deployed(pool) as place:
+        target = {"kind": "gateway", "url": place.url}
+        plan = live_plan(target, [{"kind": "always", "model": "large"}], workload=WORKLOAD, **FREELY)
+        killer = AtSent(1, lambda: place.mock.set_faults({"kind": "down", "target": "large_gpu/0"}))
+        result = run_live_sweep(plan, tmp_path / "one", killer, retry_invalid=False, stopping=lambda: None)
+        assert killer.done
+        assert (result.ran, result.invalid) == (1, 0)
+        ((summary, _, _),) = kept(plan, tmp_path / "one")
+        assert summary["live"]["reasons"] == []
+        assert summary["ok"] < N
 
 
 def _impatient(servers: type[OpenAiServers], target: Any, asker: Any, ready_s: float) -> OpenAiServers:

@@ -59,6 +59,35 @@ def test_a_client_that_was_late_makes_the_cell_invalid(change: dict[str, Any], w
     assert words in reason
 
 
+REFUSED: dict[str, Any] = {"status": "error", "fault": "refused", "first_byte_s": None}
+CUT: dict[str, Any] = {"status": "error", "fault": "cut", "first_byte_s": None}
+
+
+@pytest.mark.parametrize(
+    ("failed", "counts"),
+    [
+        ([], True),
+        ([REFUSED], False),
+        ([REFUSED, CUT], False),
+        ([CUT, CUT], True),  # a connection that was closed while it lay idle
+        ([{**CUT, "first_byte_s": 3.0}] * 2 + [REFUSED], True),  # streams that a server behind it broke off
+        ([{"status": "error", "fault": "status", "http_status": 503}] * 4, True),
+    ],
+)
+def test_a_target_that_refused_connections_was_gone_for_a_while(
+    failed: list[dict[str, Any]], counts: bool
+) -> None:
+    results = [ok(k, "small_gpu/0", **change) for k, change in enumerate(failed)]
+    results += [ok(k, "small_gpu/0") for k in range(len(failed), 20)]
+    found = reasons(LIVE, HEALTHY, OURS, answered(reading(20), *results))
+    assert [reason.split(":")[0] for reason in found] == ([] if counts else ["target_lost"])
+
+
+def test_one_refused_connection_among_hundreds_is_a_result() -> None:
+    results = [ok(0, "small_gpu/0", **REFUSED), *(ok(k, "small_gpu/0") for k in range(1, 200))]
+    assert reasons(LIVE, HEALTHY, OURS, answered(reading(200), *results)) == ()
+
+
 def test_a_schedule_of_one_request_has_no_rate_to_miss() -> None:
     assert verdict(asked_per_s=None, achieved_per_s=None) == ()
 
@@ -76,7 +105,7 @@ def warned(
     warm_up: dict[str, int] | None = None,
     prefix: PrefixCache | None = None,
     lengths: dict[str, Lengths] | None = None,
-    drained: bool = True,
+    drained: bool | None = True,
 ) -> tuple[str, ...]:
     return warnings(answered(reading(), *results), warm_up or {}, prefix, lengths or {}, drained=drained)
 
@@ -106,6 +135,8 @@ def test_each_thing_to_beware_of_is_counted() -> None:
     )
     assert warned(ok(0, headers={"x-rbx-decision-mode": "hopeless"})) == ()
     assert warned(drained=False) == ("the servers were still at work when the cell had ended",)
+    (untold,) = warned(drained=None)
+    assert "can't be told" in untold
 
 
 def test_matches_and_lengths_are_by_the_tier_that_served() -> None:
