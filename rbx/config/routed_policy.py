@@ -8,7 +8,7 @@ from typing import Annotated, Literal, get_args
 
 from pydantic import Field, field_validator
 
-from rbx.config.base import NonNegativeFloat, PositiveFloat, StrictModel, Text, UnitFloat
+from rbx.config.base import NonNegativeFloat, StrictModel, Text, UnitFloat
 from rbx.config.dispatch import DispatchConfig, DispatchList, dispatch_label
 from rbx.config.single_policy import Single
 
@@ -16,6 +16,8 @@ TrainedRouterName = Literal["avengers-pro", "linear", "matrix-factorisation", "m
 RouterName = (
     Literal["passthrough", "always", "random", "mix", "knn", "omni-router", "port"] | TrainedRouterName
 )
+# Beyond what any request costs; far above it the shadow prices are lost to overflow.
+MeanBudget = Annotated[float, Field(gt=0, le=1e6, strict=True)]
 
 
 class RoutedPolicy(Single):
@@ -33,7 +35,7 @@ class RoutedPolicy(Single):
     performance_weight: UnitFloat | None = None
     threshold: UnitFloat | None = None
     min_quality: UnitFloat | None = None
-    mean_budget_usd: PositiveFloat | None = None
+    mean_budget_usd: MeanBudget | None = None
     batched: bool = True
 
     @property
@@ -196,7 +198,7 @@ class PortSpec(_RoutedSpec):
     """Quality less what a model's budget makes its cost worth; after PORT. The budget is a request's mean."""
 
     kind: Literal["port"]
-    mean_budget_usd: tuple[PositiveFloat, ...] = Field(min_length=1)
+    mean_budget_usd: tuple[MeanBudget, ...] = Field(min_length=1)
 
     def expand(self, models: tuple[str, ...]) -> Iterator[RoutedPolicy]:
         """One policy a budget, dispatcher and path."""

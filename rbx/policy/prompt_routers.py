@@ -121,12 +121,15 @@ def budget_worth(quality: Floats, cost: Floats, mean_budget_usd: float) -> Float
     share = efficiency / total if total > 0 else np.full(m, 1.0 / m)
     # Scaled so that the solver sees numbers around one.
     unit = float(np.maximum(cost.mean(), 1e-30))
+    # A budget for more than the whole sample never binds, whatever it is.
+    most = 2.0 * cost.sum(axis=0) / unit + 1.0
+    budget = np.minimum(share * n * min(mean_budget_usd / unit, 1e100), most)
     one_model = np.kron(np.eye(n), np.ones(m))
     spent = np.hstack([np.diag(row / unit) for row in cost])
     solved = linprog(
         -quality.ravel(),
         A_ub=np.vstack([one_model, spent]),
-        b_ub=np.concatenate([np.ones(n), share * mean_budget_usd * n / unit]),
+        b_ub=np.concatenate([np.ones(n), budget]),
         bounds=(0, None),
         method="highs",
     )

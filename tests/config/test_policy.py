@@ -29,6 +29,17 @@ def test_lists_multiply() -> None:
     assert "rb q0.00 l1.00 c0.00 minmax prior" in names
 
 
+@pytest.mark.parametrize("budget_usd", [1.0e308, 1e7, 0.0, -1.0, float("inf"), float("nan")])
+def test_a_mean_budget_is_bounded(budget_usd: float) -> None:
+    assert labels(kind="port", mean_budget_usd=[1e-6, 1e6])
+    with pytest.raises(ValidationError, match="mean_budget_usd"):
+        labels(kind="port", mean_budget_usd=[budget_usd])
+    with pytest.raises(ValidationError, match="mean_budget_usd"):
+        SINGLE.validate_python(
+            {"kind": "routed", "router": "port", "dispatch": "random", "mean_budget_usd": budget_usd}
+        )
+
+
 def test_paper_16_has_16_distinct_tuples_on_the_simplex_and_the_five_published_ones() -> None:
     tuples = WEIGHT_LISTS["paper-16"]
     assert len(set(tuples)) == 16

@@ -103,6 +103,15 @@ def test_what_comes_first_teaches_and_the_rest_keeps_to_the_budget() -> None:
     assert quality[np.arange(len(rest)), chosen].mean() > always_cheapest + 0.03
 
 
+@pytest.mark.parametrize("budget_usd", [1e3, 1e30, 1e300, 1e308])
+@pytest.mark.parametrize("scale", [0.0, 1e-300, 1e-9, 1.0])
+def test_a_budget_beyond_all_costs_makes_money_worthless(budget_usd: float, scale: float) -> None:
+    rng = np.random.default_rng(0)
+    quality, cost = rng.random((30, 3)), scale * rng.uniform(0.5, 2.0, (30, 3))
+    quality[:, 2] = 0.0
+    assert np.array_equal(np.abs(budget_worth(quality, cost, budget_usd)), np.zeros(3))
+
+
 def test_with_money_for_everything_the_best_model_is_taken() -> None:
     requests = table(2 * FIRST_REQUESTS, seed=4)
     router = BudgetedOnline(1.0, PRICE_IN, PRICE_OUT, np.random.default_rng(0))
