@@ -49,7 +49,7 @@ def sweep(
 ) -> None:
     """Run λ × policies × seeds; the same command again resumes what is not finished.
 
-    Ctrl-C once lets running cells finish, twice aborts; nothing finished is lost either way.
+    Ctrl-C or SIGTERM once lets running cells finish, twice aborts; nothing finished is lost either way.
     Exit code 3: some live cells are invalid and count for nothing.
     """
     from rich.console import Console

@@ -1,7 +1,8 @@
 """Run the cells of a plan, in this process or in several, with a clean stop.
 
 Every worker reads the same context and writes its own cells, so results do not depend on the number
-of workers. The first Ctrl-C lets running cells finish and starts no others; the second aborts.
+of workers. The first Ctrl-C (or SIGTERM) lets running cells finish and starts no others; the
+second aborts.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ Done = Callable[[CellSpec], None]
 
 
 class StopRequest:
-    """Set by the first Ctrl-C; the second raises ``KeyboardInterrupt`` where it falls."""
+    """Set by the first Ctrl-C or SIGTERM; the second raises ``KeyboardInterrupt`` where it falls."""
 
     def __init__(self) -> None:
         """Not asked yet."""
@@ -36,7 +37,7 @@ class StopRequest:
 
     @contextmanager
     def listening(self, announce: Callable[[], None]) -> Iterator[None]:
-        """Take over SIGINT for the time of the block; elsewhere than the main thread do nothing."""
+        """Take over SIGINT and SIGTERM for the time of the block; in the main thread alone."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return
@@ -47,11 +48,12 @@ class StopRequest:
             self.asked = True
             announce()
 
-        before = signal.signal(signal.SIGINT, on_signal)
+        before = {number: signal.signal(number, on_signal) for number in (signal.SIGINT, signal.SIGTERM)}
         try:
             yield
         finally:
-            signal.signal(signal.SIGINT, before)
+            for number, handler in before.items():
+                signal.signal(number, handler)
 
 
 def run_here(

@@ -9,6 +9,7 @@
     labels.parquet           prompt_id, model, score, output_tokens, input_tokens: for reference lines
     predictions.parquet      prompt_id, model, quality, length_tokens: what the policies decided by
     live/, served/, server/  of live cells: ``rbx.sweep.live.table``, ``.served`` and ``.live.server_pages``
+    found_config.json        while a live sweep has replaced a gateway's configuration: what stood there
     journal/CELL.jsonl       of a live cell under way; its results, the moment they exist
     report/                  written by ``rbx report``
 

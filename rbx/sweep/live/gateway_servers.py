@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
@@ -19,6 +20,7 @@ from rbx.serve.watch.fetch import Unanswered
 from rbx.sweep.live.asking import Asker
 from rbx.sweep.live.config_swap import ConfigSwap, InForce, cell_config
 from rbx.sweep.live.fault import TargetFault
+from rbx.sweep.live.found_config import FoundConfig
 from rbx.sweep.live.identity import Identity, listed_models
 from rbx.sweep.live.readiness import NOBODY_S, Tell, await_gateway, gone, unheard
 from rbx.sweep.live.server_pages import GATEWAY, gauge
@@ -49,8 +51,13 @@ class GatewayServers:
         pool: Pool,
         bundle: str | None,
         ready_s: float,
+        note: Path | None = None,
     ) -> None:
-        """``url`` is without ``/v1``; ``endpoints`` are empty where the servers are not known."""
+        """``url`` is without ``/v1``; ``endpoints`` are empty where the servers are not known.
+
+        ``note`` is the file of ``FoundConfig``; raises ``StoreError`` where it is none.
+        """
+        self._note_path = note
         self._asker, self._experiment, self._pool = asker, experiment, pool
         self._bundle, self._ready_s = bundle, ready_s
         self._stand_at(url, token, endpoints)
@@ -59,6 +66,7 @@ class GatewayServers:
         """Begin with this gateway: nothing has been seen of it, nor put in force there."""
         self._base = url
         self._swap = ConfigSwap(self._asker, url, token)
+        self._note = FoundConfig(self._note_path, url)
         self._servers = Servers(self._asker, self._pool, endpoints)
         self._found: InForce | None = None  # what stood there before the first cell
         self._ours: InForce | None = None  # what we have put in force last
@@ -143,7 +151,8 @@ class GatewayServers:
     async def install(self, policy: SinglePolicy) -> Installed:
         """See ``LiveTarget``."""
         standing = await self._swap.shown()
-        self._found = self._found or standing
+        if self._found is None:
+            standing = self._found = await self._put_back(standing)
         if self._ours is not None and standing.label != self._ours.label:
             seen, self._ours = self._ours.label, standing  # the next cell begins with what stands now
             raise TargetFault(
@@ -153,20 +162,30 @@ class GatewayServers:
             )
         if isinstance(policy, ExternalPolicy):
             return Installed(standing.policy, standing.number, standing.label)
+        config = cell_config(standing.config, self._experiment, policy)
+        self._note.replacing(self._found, standing)
         try:
-            self._ours = await self._swap.put(
-                cell_config(standing.config, self._experiment, policy), standing.label
-            )
+            self._ours = await self._swap.put(config, standing.label)
         except TargetFault as fault:
+            if fault.kind != "not_ready":  # without an answer it may be in force
+                self._note.refused()
             raise TargetFault(fault.kind, f"policy {policy.label}: {fault}") from None
+        self._note.replaced(self._ours)
         return Installed(self._ours.policy, self._ours.number, self._ours.label)
 
     async def restore(self) -> None:
         """Put back what stood there before the first cell, unless somebody has changed it since."""
-        if self._found is None or self._ours is None or self._ours.label == self._found.label:
-            return
-        with suppress(TargetFault):
-            await self._swap.put(self._found.config, self._ours.label)
+        if self._note.noted:
+            with suppress(TargetFault):  # the note stays, for the next sweep
+                await self._put_back(await self._swap.shown())
+
+    async def _put_back(self, standing: InForce) -> InForce:
+        """Replace what a sweep has left there, this one or one that was killed; returns what stands then."""
+        config = self._note.to_put_back(standing)
+        if config is not None:
+            standing = await self._swap.put(config, standing.label)
+        self._note.forget()
+        return standing
 
     async def drained(self, within_s: float) -> bool | None:
         """See ``LiveTarget``."""

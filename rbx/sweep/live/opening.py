@@ -33,12 +33,14 @@ async def opened(
     logs: Path,
     *,
     ready_s: float = READY_S,
+    note: Path | None = None,
 ) -> AsyncIterator[LiveTarget]:
     """Hold the target's servers for this sweep; what was changed or launched is undone at the end.
 
     ``logs`` is the folder for the output of a launch's processes; ``ready_s`` bounds how long servers that
-    run already may take to be ready. Raises ``StoreError`` where another sweep holds them, ``ConfigError``
-    for a target that does not fit the experiment or a key that is not set.
+    run already may take to be ready; ``note`` is the file of ``FoundConfig``, for what a kill leaves. Raises
+    ``StoreError`` where another sweep holds them or the note is none, ``ConfigError`` for a
+    target that does not fit the experiment or a key that is not set.
     """
     digest = None if bundle is None else bundle.digest
     async with aiohttp.ClientSession() as session:
@@ -48,8 +50,10 @@ async def opened(
             endpoints = _endpoints(target, pool)
             url = target.url.rstrip("/")
             token = environment_key(url, target.token_env, "token_env")
-            gateway = GatewayServers(url, token, endpoints, asker, experiment, pool, digest, ready_s)
             with pool_lock([url, *(endpoint.url for endpoint in endpoints.values())]):
+                gateway = GatewayServers(
+                    url, token, endpoints, asker, experiment, pool, digest, ready_s, note
+                )
                 try:
                     yield gateway
                 finally:

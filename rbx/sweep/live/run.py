@@ -13,6 +13,7 @@ from rbx.errors import ConfigError
 from rbx.heads.bundle import Bundle
 from rbx.sweep.executor import StopRequest
 from rbx.sweep.live.cell import LiveCell, sole_instance
+from rbx.sweep.live.found_config import FILE as NOTE
 from rbx.sweep.live.opening import opened
 from rbx.sweep.live.order import interleaved
 from rbx.sweep.live.sending import FOLDER as JOURNALS
@@ -53,7 +54,7 @@ def run_live_sweep(
 ) -> LiveResult:
     """Run or resume a plan in ``folder``; ``stopping`` is called at the first Ctrl-C.
 
-    The first Ctrl-C lets the cell under way finish, the second ends it: it will start over. Raises
+    The first Ctrl-C or SIGTERM lets the cell under way finish, the second ends it: it will start over. Raises
     ``StoreError`` where the directory or the target is in use elsewhere, ``ConfigError`` for a target that
     does not fit, ``LoadError`` where a client process dies.
     """
@@ -68,7 +69,7 @@ def run_live_sweep(
         todo = _todo(plan, live, store, retry_invalid=retry_invalid)
         onlooker.planned(todo, len(plan.cells) - len(todo))
         ran, gave_up = 0, False
-        if todo:
+        if todo or (folder / NOTE).exists():
             stop = StopRequest()
             with stop.listening(stopping):
                 ran, gave_up = asyncio.run(_run(plan, live, texts, store, todo, onlooker, stop))
@@ -124,7 +125,9 @@ async def _run(
     experiment = context.experiment
     bundle = Bundle.load(experiment.bundle)
     ran = failed = 0
-    async with opened(live, experiment, context.pool, bundle, store.folder / LOGS) as target:
+    async with opened(
+        live, experiment, context.pool, bundle, store.folder / LOGS, note=store.folder / NOTE
+    ) as target:
         for cell in todo:
             if stop.asked:
                 break

@@ -137,7 +137,7 @@ class Scene:
         monkeypatch.setattr("rbx.sweep.live.sending.run_load", self._run_load)
 
     @asynccontextmanager
-    async def _opened(self, *given: object) -> AsyncIterator[ToldTarget]:
+    async def _opened(self, *given: object, **named: object) -> AsyncIterator[ToldTarget]:
         self.said.append("open")
         yield self.target
         self.said.append("close")
@@ -374,10 +374,21 @@ def test_text_that_is_not_to_be_kept_is_kept_nowhere(tmp_path: Path, monkeypatch
             assert b"SECRET" not in path.read_bytes()
 
 
-def test_the_first_ctrl_c_lets_the_cell_finish_and_starts_no_other(scene: Scene) -> None:
+def test_what_a_killed_sweep_has_left_at_the_gateway_is_undone_when_no_cell_is_left(scene: Scene) -> None:
+    scene.run()
+    scene.said.clear()
+    (scene.folder / "found_config.json").write_text("{}")
+    assert scene.run().ran == 0
+    assert scene.said == ["open", "close"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_the_first_ctrl_c_lets_the_cell_finish_and_starts_no_other(
+    scene: Scene, number: signal.Signals
+) -> None:
     def during(stop: threading.Event) -> None:
         if len(scene.sent) == 4:  # the second cell's own load
-            os.kill(os.getpid(), signal.SIGINT)
+            os.kill(os.getpid(), number)
 
     scene.during = during
     result = scene.run()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from copy import copy
@@ -21,6 +22,7 @@ from rbx.errors import ConfigError, StoreError
 from rbx.heads.bundle import Bundle
 from rbx.serve.mock.serving import serve_mock
 from rbx.sweep.live.fault import TargetFault
+from rbx.sweep.live.gateway_servers import GatewayServers
 from rbx.sweep.live.opening import opened
 from rbx.sweep.live.prefix_cache import prefix_hits
 from rbx.sweep.live.target import LiveTarget
@@ -71,6 +73,7 @@ def on(
     pool: Pool | None = None,
     bundle: Bundle | None = None,
     ready_s: float = 10.0,
+    note: Path | None = None,
     **changes: Any,
 ) -> T:
     """What ``work`` gives on an opened target."""
@@ -81,7 +84,7 @@ def on(
         live = meant.live
         assert live is not None
         async with opened(
-            live, meant, pool or small_pool(), bundle, Path("logs"), ready_s=ready_s
+            live, meant, pool or small_pool(), bundle, Path("logs"), ready_s=ready_s, note=note
         ) as servers:
             return await work(servers)
 
@@ -177,6 +180,75 @@ def test_the_cells_policy_targets_and_scheduler_are_put_in_force_and_the_rest_st
     assert after["policy"] == "passthrough/shortest-queue"
     assert after["config"]["max_output_tokens"] != 77
     assert after["config"]["deadlines"]["first_token_s"] == 7.0
+
+
+@pytest.fixture
+def killed(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """From here on nothing is put back at the end, until what it gives is called."""
+
+    async def dead(servers: GatewayServers) -> None:
+        pass
+
+    whole = GatewayServers.restore
+    monkeypatch.setattr(GatewayServers, "restore", dead)
+    return lambda: monkeypatch.setattr(GatewayServers, "restore", whole)
+
+
+@pytest.mark.parametrize("unheard", [False, True])
+def test_what_stood_there_comes_back_after_a_sweep_that_was_killed(
+    place: Deployment, tmp_path: Path, killed: Callable[[], None], unheard: bool
+) -> None:
+    before = config_of(place)
+    target, note = {"kind": "gateway", "url": place.url}, tmp_path / "found_config.json"
+    on(target, _install(ALWAYS), note=note)
+    assert config_of(place)["policy"] == "always:small/random"
+    if unheard:  # killed between the change and the line about it
+        noted = json.loads(note.read_text())
+        number = config_of(place)["version"] - 1
+        note.write_text(json.dumps({**noted, "ours": None, "replacing": number}))
+    killed()
+    seen = on(target, _install(ExternalPolicy(name="theirs")), note=note)
+    assert seen.policy == before["policy"]  # a cell that takes what stands there takes no leftover
+    on(target, _install(RANDOM), note=note)
+    assert config_of(place)["config"] == before["config"]
+    assert not note.exists()
+
+
+def test_a_sweep_with_nothing_left_to_run_still_puts_back_what_a_kill_has_left(
+    place: Deployment, tmp_path: Path, killed: Callable[[], None]
+) -> None:
+    before = config_of(place)
+    target, note = {"kind": "gateway", "url": place.url}, tmp_path / "found_config.json"
+    on(target, _install(ALWAYS), note=note)
+    killed()
+
+    async def nothing(servers: LiveTarget) -> None:
+        pass
+
+    on(target, nothing, note=note)
+    assert config_of(place)["config"] == before["config"]
+    assert not note.exists()
+
+
+def test_what_somebody_else_has_put_there_since_the_kill_stays(
+    place: Deployment, tmp_path: Path, killed: Callable[[], None]
+) -> None:
+    before = config_of(place)
+    target, note = {"kind": "gateway", "url": place.url}, tmp_path / "found_config.json"
+    on(target, _install(ALWAYS), note=note)
+    theirs = {**before["config"], "max_output_tokens": 1234}
+    httpx.put(f"{place.url}/v1/config", json=theirs, trust_env=False).raise_for_status()
+    killed()
+    on(target, _install(RANDOM), note=note)
+    assert config_of(place)["config"]["max_output_tokens"] == 1234
+    assert not note.exists()
+
+
+def test_a_note_that_is_none_is_told_before_anything_is_changed(place: Deployment, tmp_path: Path) -> None:
+    note = tmp_path / "found_config.json"
+    note.write_text("{")
+    with pytest.raises(StoreError, match=r"found_config.json: not what a sweep notes.*delete the file"):
+        on({"kind": "gateway", "url": place.url}, _install(RANDOM), note=note)
 
 
 def test_an_external_policy_changes_nothing(place: Deployment) -> None:
