@@ -24,6 +24,19 @@ def test_out_and_in_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     assert "FOREIGN" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("text", ["[" * 200_000, json.dumps({**drawn_result(0), "label": "\x1b[2J"})])
+def test_a_bad_file_is_one_line_and_leaves_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str
+) -> None:
+    path = tmp_path / "bad.json"
+    path.write_text(text)
+    assert run(["cell", "import", str(path), "--out", str(tmp_path / "theirs")]) == 1
+    told = capsys.readouterr().err
+    assert "bad.json" in told
+    assert told.count("\n") == 1
+    assert [each.name for each in tmp_path.iterdir()] == ["bad.json"]
+
+
 def test_a_result_without_requests_is_refused_with_the_option_that_keeps_them(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

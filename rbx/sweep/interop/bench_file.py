@@ -6,16 +6,33 @@ import json
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from rbx.config.base import NonNegativeFloat, NonNegativeInt, PositiveFloat
+from rbx.config.base import NonNegativeInt
 from rbx.errors import DatasetError
 
 _LARGEST_BYTES = 1 << 30
 _SHOWN_FAULTS = 5
+SHORTEST_S = 1e-6
 # Of these each entry is one request.
 _ARRAYS = ("input_lens", "output_lens", "ttfts", "itls", "start_times", "errors")
-_Finite = Annotated[float, Field(allow_inf_nan=False)]
+_LONGEST_S = 1e7  # four months
+_Seconds = Annotated[float, Field(ge=0, le=_LONGEST_S)]
+# A clock of theirs: since the machine's start, or since 1970.
+_Instant = Annotated[float, Field(ge=-1e10, le=1e10)]
+
+
+def _encodable(text: str) -> str:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise ValueError("holds half of a surrogate pair, which no file can carry") from None
+    return text
+
+
+_Words = Annotated[str, AfterValidator(_encodable)]
+# Shown in terminals: no control characters, which may steer them.
+_Name = Annotated[str, Field(max_length=200, pattern=r"^[^\x00-\x1f\x7f-\x9f]*$")]
 
 
 class BenchFile(BaseModel):
@@ -23,22 +40,22 @@ class BenchFile(BaseModel):
 
     model_config = ConfigDict(strict=True, frozen=True, extra="ignore", allow_inf_nan=False)
 
-    model_id: str = ""
-    label: str | None = None
-    date: str | None = None
-    backend: str | None = None
-    request_rate: PositiveFloat | Literal["inf"] | None = None
+    model_id: _Name = ""
+    label: _Name | None = None
+    date: _Name | None = None
+    backend: _Name | None = None
+    request_rate: Annotated[float, Field(ge=1e-6, le=1e9)] | Literal["inf"] | None = None
     completed: NonNegativeInt
-    duration: PositiveFloat
+    duration: Annotated[float, Field(ge=SHORTEST_S, le=_LONGEST_S)]
     input_lens: list[NonNegativeInt] = Field(min_length=1)
     output_lens: list[NonNegativeInt]
-    ttfts: list[NonNegativeFloat]
-    itls: list[list[NonNegativeFloat]]
-    start_times: list[_Finite]
-    errors: list[str]
-    latencies: list[NonNegativeFloat] | None = None
-    queue_times: list[NonNegativeFloat] | None = None
-    generated_texts: list[str] | None = None
+    ttfts: list[_Seconds]
+    itls: list[list[_Seconds]]
+    start_times: list[_Instant]
+    errors: list[_Words]
+    latencies: list[_Seconds] | None = None
+    queue_times: list[_Seconds] | None = None
+    generated_texts: list[_Words] | None = None
 
     @model_validator(mode="after")
     def _whole(self) -> BenchFile:
@@ -51,6 +68,14 @@ class BenchFile(BaseModel):
             raise ValueError(
                 f"completed is {self.completed}, but {sum(self.succeeded)} requests have output and no error"
             )
+        if max(self.start_times) - min(self.start_times) > _LONGEST_S:
+            raise ValueError(f"start_times are more than {_LONGEST_S:g} s apart")
+        ends = zip(self.succeeded, self.ttfts, self.ends_s, strict=True)
+        for request, (ok, first_s, end_s) in enumerate(ends):
+            if end_s > _LONGEST_S:
+                raise ValueError(f"itls.{request}: more than {_LONGEST_S:g} s in all")
+            if ok and first_s > end_s:
+                raise ValueError(f"ttfts.{request}: {first_s:g} s is beyond the latency, {end_s:g} s")
         return self
 
     @property
@@ -78,20 +103,23 @@ def read_bench_file(path: Path) -> list[BenchFile]:
 
 
 def _documents(path: Path, text: str) -> list[tuple[str, Any]]:
+    lines = [(k, line) for k, line in enumerate(text.split("\n"), start=1) if line.strip()]
+    if not lines:
+        raise DatasetError(f"{path}: empty")
     try:
         return [(str(path), json.loads(text))]
-    except json.JSONDecodeError:
-        pass  # several results, a line each
+    except json.JSONDecodeError as error:
+        if error.msg != "Extra data":
+            raise DatasetError(f"{path}: not JSON: {error}") from None
+    except (ValueError, RecursionError) as error:  # a number of thousands of digits, or deep nesting
+        raise DatasetError(f"{path}: can't be read: {error}") from None
     found = []
-    for number, line in enumerate(text.splitlines(), start=1):
-        if line.strip():
-            where = f"{path}: line {number}"
-            try:
-                found.append((where, json.loads(line)))
-            except json.JSONDecodeError as error:
-                raise DatasetError(f"{where}: not JSON: {error}") from None
-    if not found:
-        raise DatasetError(f"{path}: empty")
+    for number, line in lines:  # several results, a line each
+        where = f"{path}: line {number}"
+        try:
+            found.append((where, json.loads(line)))
+        except (ValueError, RecursionError) as error:
+            raise DatasetError(f"{where}: not JSON: {error}") from None
     return found
 
 
@@ -108,7 +136,8 @@ def _result(where: str, content: Any) -> BenchFile:
         return BenchFile.model_validate(content)
     except ValidationError as error:
         faults = [
-            f"{'.'.join(map(str, fault['loc'])) or 'the result'}: {fault['msg']}" for fault in error.errors()
+            f"{'.'.join(map(str, fault['loc'])) or 'the result'}: {fault['msg']}".replace("Value error, ", "")
+            for fault in error.errors()
         ]
         more = f"; and {len(faults) - _SHOWN_FAULTS} more" if len(faults) > _SHOWN_FAULTS else ""
         raise DatasetError(f"{where}: {'; '.join(faults[:_SHOWN_FAULTS])}{more}") from None

@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from rbx.config.base import digest
 from rbx.config.policy import ExternalPolicy
 from rbx.durable import write_table
 from rbx.errors import DatasetError, StoreError
-from rbx.sweep.interop.bench_file import BenchFile
+from rbx.sweep.interop.bench_file import SHORTEST_S, BenchFile
 from rbx.sweep.live.table import LIVE, live_table, write_live
 from rbx.sweep.provenance import provenance
 from rbx.sweep.records import RECORDS
@@ -29,12 +30,33 @@ FOREIGN = "foreign"
 def import_results(results: Sequence[tuple[str, BenchFile]], folder: Path) -> list[CellSpec]:
     """Write results (name of the file, content) as the cells of a new sweep in ``folder``.
 
-    Raises ``StoreError`` where something is there already, ``DatasetError`` for the same result twice.
+    The folder is there once it is whole. Raises ``StoreError`` where something is there already,
+    ``DatasetError`` for the same result twice.
     """
-    store = SweepStore(folder)
     specs = _specs(results)
-    if (folder / "manifest.json").exists():
-        raise StoreError(f"{folder}: a sweep is there already; choose another --out")
+    try:
+        final = folder.resolve()
+        _refuse_taken(final)
+        final.parent.mkdir(parents=True, exist_ok=True)
+        with TemporaryDirectory(prefix=f".{final.name}.", dir=final.parent) as beside:
+            made = Path(beside) / final.name
+            _write(made, results, specs)
+            made.rename(final)
+    except OSError as error:
+        raise StoreError(f"{folder}: can't be written: {error.strerror or error}") from None
+    return specs
+
+
+def _refuse_taken(folder: Path) -> None:
+    """What is renamed may take the place of an empty folder, and of nothing else."""
+    if folder.is_dir() and not any(folder.iterdir()):
+        return
+    if folder.exists():
+        raise StoreError(f"{folder}: something is there already; choose another --out")
+
+
+def _write(folder: Path, results: Sequence[tuple[str, BenchFile]], specs: Sequence[CellSpec]) -> None:
+    store = SweepStore(folder)
     with store.locked():
         longest = max(len(result.input_lens) for _, result in results)
         write_table(_labels(results, longest), folder / "labels.parquet")
@@ -46,14 +68,13 @@ def import_results(results: Sequence[tuple[str, BenchFile]], folder: Path) -> li
                 write_served(folder, spec.cell_id, _served(result))
             records = _records(result, spec, _tiers(results)[_model(result)])
             store.write_cell(records, _summary(result, spec))
-    return specs
 
 
 def _specs(results: Sequence[tuple[str, BenchFile]]) -> list[CellSpec]:
     """One cell a result; results of one label and rate stand beside each other as seeds do."""
     specs: list[CellSpec] = []
     for name, result in results:
-        policy = ExternalPolicy(name=result.label or result.model_id or Path(name).stem)
+        policy = ExternalPolicy(name=result.label or result.model_id or _shown(Path(name).stem))
         rate_per_s = _rate_per_s(result)
         content = hashlib.sha256(result.model_dump_json().encode()).hexdigest()
         alike = [spec for spec in specs if (spec.label, spec.rate_per_s) == (policy.label, rate_per_s)]
@@ -79,7 +100,12 @@ def _rate_per_s(result: BenchFile) -> float:
         return float(result.request_rate)
     span_s = max(result.start_times) - min(result.start_times)
     n = len(result.start_times)
-    return float(f"{(n - 1) / span_s if n > 1 and span_s > 0 else n / result.duration:.4g}")
+    return float(f"{(n - 1) / span_s if n > 1 and span_s > SHORTEST_S else n / result.duration:.4g}")
+
+
+def _shown(name: str) -> str:
+    """A file's name, which may hold anything, as a text that any file and terminal can carry."""
+    return "".join(letter if letter.isprintable() else "?" for letter in name)[:200]
 
 
 def _manifest(
@@ -96,7 +122,7 @@ def _manifest(
         "engine": "foreign",
         "foreign": {
             "tool": TOOL,
-            "files": sorted({Path(file).name for file, _ in results}),
+            "files": sorted({_shown(Path(file).name) for file, _ in results}),
             "dates": sorted({result.date for _, result in results if result.date}),
         },
         "simulated": False,

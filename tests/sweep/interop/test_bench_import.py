@@ -16,6 +16,7 @@ from rbx.report.paired import Resampling
 from rbx.report.run import write_report
 from rbx.sweep.interop.bench_file import read_bench_file
 from rbx.sweep.interop.bench_import import import_results
+from rbx.sweep.store import SweepStore
 from tests.sweep.interop.bench_files import drawn_result
 
 
@@ -89,6 +90,27 @@ def test_several_results_may_stand_in_one_file_a_line_each(tmp_path: Path) -> No
         ({"start_times": [float("nan")] * 40}, "start_times"),
         ({"input_lens": [-1] * 40}, "input_lens"),
         ({"request_rate": -3.0}, "request_rate"),
+        ({"request_rate": 1e-320}, "request_rate"),
+        ({"request_rate": 1e308}, "request_rate"),
+        ({"duration": 1e-320}, "duration"),
+        ({"duration": 1e8}, "duration"),
+        ({"duration": 10**3000}, "duration"),
+        ({"latencies": [1e308] * 40}, r"latencies\.0"),
+        ({"ttfts": [1e300] * 40}, r"ttfts\.0"),
+        ({"ttfts": [100.0] * 40}, r"ttfts\.0: 100 s is beyond the latency"),
+        ({"queue_times": [1e300] * 40}, r"queue_times\.0"),
+        ({"itls": [[], [1e308]] * 20}, r"itls\.1\.0"),
+        ({"itls": [[], [9e6, 9e6]] * 20, "latencies": None}, r"itls\.1: more than"),
+        ({"start_times": [1e308] * 40}, r"start_times\.0"),
+        ({"start_times": [0.0, 1e8] * 20}, "start_times are more than"),
+        ({"label": "a\0b"}, "label"),
+        ({"label": "a\x1b[2J"}, "label"),
+        ({"label": "\ud800"}, "label"),
+        ({"label": "a" * 300}, "label"),
+        ({"model_id": "a\nb"}, "model_id"),
+        ({"date": "\udfff"}, "date"),
+        ({"errors": ["\ud800"] * 40}, r"errors\.0: holds half of a surrogate pair"),
+        ({"generated_texts": ["a", "b\udfff"] * 20}, r"generated_texts\.1: holds half"),
     ],
 )
 def test_what_is_no_detailed_result_is_refused_by_key(
@@ -100,14 +122,83 @@ def test_what_is_no_detailed_result_is_refused_by_key(
     with pytest.raises(DatasetError, match=words) as caught:
         read_bench_file(path)
     assert "broken.json" in str(caught.value)
+    assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("text", ["", "[1]", "{", '{"a": 1}\n{"b"'])
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "[1]", "{", '{"a": 1}\n{"b"', "[" * 200_000, '{"a":' * 200_000, '{"a": ' + "1" * 5000 + "}"),
+        '{"a": 1}\n' + "[" * 200_000,
+        '{"a": 1}\n' + "1" * 5000,
+    ],
+    ids=range(9),
+)
 def test_what_is_no_result_at_all_is_refused(tmp_path: Path, text: str) -> None:
     path = tmp_path / "other.json"
     path.write_text(text)
-    with pytest.raises(DatasetError, match=r"other\.json"):
+    with pytest.raises(DatasetError, match=r"other\.json") as caught:
         read_bench_file(path)
+    assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 1000
+
+
+def test_a_fault_in_a_file_over_several_lines_is_told_by_its_line(tmp_path: Path) -> None:
+    path = tmp_path / "other.json"
+    path.write_text('{\n"a": 1,\n"b": }')
+    with pytest.raises(DatasetError, match="line 3"):
+        read_bench_file(path)
+
+
+def test_a_separator_within_a_text_is_no_end_of_a_line(tmp_path: Path) -> None:
+    texts = ["a\u2028b\x85c"] * 40
+    results = [json.dumps(drawn_result(k, generated_texts=texts), ensure_ascii=False) for k in range(2)]
+    path = tmp_path / "many.json"
+    path.write_text("\n".join(results), encoding="utf-8")
+    assert [result.generated_texts for result in read_bench_file(path)] == [texts, texts]
+
+
+@pytest.mark.parametrize(
+    "starts", [[5.0] * 40, [0.0] * 39 + [1e-320], [0.0] * 39 + [1e-9]], ids=["one", "subnormal", "short"]
+)
+def test_a_rate_of_all_at_once_is_a_number(tmp_path: Path, starts: list[float]) -> None:
+    content = drawn_result(0, request_rate="inf", start_times=starts)
+    (cell,) = read_sweep(imported(tmp_path, content)).cells
+    assert cell.spec.rate_per_s == pytest.approx(40 / content["duration"], rel=1e-3)
+
+
+def test_a_file_may_have_any_name(tmp_path: Path) -> None:
+    path = tmp_path / "a\x1b\udcff\n.json"
+    path.write_text(json.dumps(drawn_result(0, model_id="")))
+    results = [(str(path), result) for result in read_bench_file(path)]
+    (spec,) = import_results(results, tmp_path / "theirs")
+    assert spec.label == "a???"
+    assert not read_sweep(tmp_path / "theirs").invalid
+
+
+def test_an_import_that_fails_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise StoreError("no space left")
+
+    monkeypatch.setattr(SweepStore, "write_cell", full)
+    (tmp_path / "files").mkdir()
+    path = tmp_path / "files" / "a.json"
+    path.write_text(json.dumps(drawn_result(0)))
+    (result,) = read_bench_file(path)
+    for out in ("theirs", "empty"):
+        (tmp_path / "empty").mkdir(exist_ok=True)
+        with pytest.raises(StoreError, match="no space"):
+            import_results([("a.json", result)], tmp_path / out)
+        assert sorted(each.name for each in tmp_path.iterdir()) == ["empty", "files"]
+        assert not any((tmp_path / "empty").iterdir())
+    monkeypatch.undo()
+    import_results([("a.json", result)], tmp_path / "empty")
+    assert not read_sweep(tmp_path / "empty").invalid
+    for taken in (tmp_path / "files", path):
+        with pytest.raises(StoreError, match="already"):
+            import_results([("a.json", result)], taken)
+    with pytest.raises(StoreError, match="can't be written"):
+        import_results([("a.json", result)], path / "below")
 
 
 def test_nothing_is_overwritten_and_nothing_taken_twice(tmp_path: Path) -> None:
