@@ -46,7 +46,8 @@ class LoadResult:
     ``chunk_tokens`` (chunks) or that of a tokenizer (recount, ``rbx.load.client.recount``);
     None where no answer began. ``usage_disagrees``: the server counted fewer tokens than chunks or than it
     had counted before, or a recount is far from it. ``headers`` holds ``x-rbx-*`` and ``x-request-id`` of
-    the answer, and what the gateway tells in a comment at a stream's end.
+    the answer, and what the gateway tells in a comment at a stream's end. Where texts are not kept ``text``
+    and ``reasoning`` are empty, and the two hashes are those of the text (``rbx.load.client.hashed``).
     """
 
     request: int
@@ -72,6 +73,8 @@ class LoadResult:
     text: str
     reasoning: str
     headers: Mapping[str, str]
+    text_sha256: str | None = None
+    fingerprint: str | None = None
 
 
 def not_sent(request: int, scheduled_s: float, fault: LoadFaultKind | None = None) -> LoadResult:

@@ -30,6 +30,7 @@ def run_load(
     journal: Path,
     drain_s: float,
     *,
+    keep_text: bool = True,
     progress: Callable[[Tally], None] | None = None,
     stop: threading.Event | None = None,
 ) -> ClientHealth:
@@ -37,7 +38,8 @@ def run_load(
 
     Each ends as one line of ``journal`` (replaced if it exists) in the order of their ends; see
     ``read_journal``. The sending is done by ``client.processes`` child processes: nothing that the
-    caller does delays a request. ``progress`` is called a few times a second, here. Once ``stop`` is set
+    caller does delays a request. Without ``keep_text`` no answer's text reaches the journal, its hashes do.
+    ``progress`` is called a few times a second, here. Once ``stop`` is set
     nothing more is sent and what is in flight is cancelled. What is in flight ``drain_s`` after the last
     scheduled time is given up.
 
@@ -60,6 +62,7 @@ def run_load(
             "client": each.model_dump(),
             "drain_s": drain_s,
             "journal": str(journal.absolute()),
+            "keep_text": keep_text,
         }
         with processes(count) as running:
             running.give([(orders, ordered[k::count]) for k in range(count)])

@@ -24,6 +24,7 @@ import orjson
 from rbx.config.live import LoadClient
 from rbx.errors import ConfigError, StoreError
 from rbx.label.redaction import Redaction
+from rbx.load.client.hashed import hashed
 from rbx.load.client.journal import JournalWriter
 from rbx.load.client.lag import LoopLag
 from rbx.load.client.origin import Origin
@@ -84,6 +85,7 @@ class Worker:
     def __init__(self, told: dict[str, Any], wires: list[Wire], origin: Origin) -> None:
         """``told`` are the orders; raises ``StoreError`` where the journal can't be opened."""
         self._journal = JournalWriter(Path(told["journal"]))
+        self._keep_text: bool = told["keep_text"]
         self._counts = Counts()
         self._origin = origin
         self._lag = LoopLag(time.monotonic)
@@ -130,7 +132,7 @@ class Worker:
         _tell(out, "done", self._last_words(start_s, cpu_s))
 
     def _ended(self, result: LoadResult) -> None:
-        self._journal.add(result)
+        self._journal.add(result if self._keep_text else hashed(result))
         self._counts.add(result)
 
     async def _stop(self, orders: Orders) -> None:

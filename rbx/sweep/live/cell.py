@@ -103,7 +103,12 @@ class LiveCell:
         await self._ready(target)
         identity = await target.identity()
         await target.install(policy)
-        sender = Sender(self._live.client, LoadTarget(target.url, target.key), self._journal)
+        sender = Sender(
+            self._live.client,
+            LoadTarget(target.url, target.key),
+            self._journal,
+            keep_text=self._live.keep_text,
+        )
         warm_up = await self._warm_up(target, sender)
         self._onlooker.phase("waiting until nothing runs")
         await self._idle(target)

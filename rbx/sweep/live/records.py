@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from rbx.config.pool import Instance
+from rbx.load.client.hashed import fingerprint, text_sha256
 from rbx.load.client.result import LoadResult
 from rbx.sweep.context import SweepContext
 from rbx.sweep.live.texts import GridTexts
@@ -179,7 +179,7 @@ class Reading:
         if not answer.ok or answer.instance is None:
             return None
         prompt_id = self.context.prompts.prompt_ids[int(self.arriving.prompt[answer.result.request])]
-        return self.texts.matches(prompt_id, answer.instance.tier.model, answer.result.text)
+        return self.texts.matches(prompt_id, answer.instance.tier.model, _fingerprint(answer.result))
 
     def asked_tokens(self, answer: Answer) -> int | None:
         """Output tokens to be expected of a whole answer.
@@ -219,7 +219,7 @@ class Reading:
             "asked_tokens": self.asked_tokens(answer),
             "usage_disagrees": result.usage_disagrees,
             "finish_reason": result.finish_reason,
-            "text_sha256": _sha256(result.text) if answer.ok else None,
+            "text_sha256": _sha256(result) if answer.ok else None,
             "text_matches": self.matches(answer),
         }
 
@@ -269,5 +269,9 @@ def _writable(text: str) -> str:
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
-def _sha256(text: str) -> str:
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+def _sha256(result: LoadResult) -> str:
+    return text_sha256(result.text) if result.text_sha256 is None else result.text_sha256
+
+
+def _fingerprint(result: LoadResult) -> str:
+    return fingerprint(result.text) if result.fingerprint is None else result.fingerprint

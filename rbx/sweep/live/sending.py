@@ -24,9 +24,10 @@ FOLDER = "journal"
 class Sender:
     """Sends schedules to one target, one at a time; ``journal`` is the file of the one under way."""
 
-    def __init__(self, client: LoadClient, target: LoadTarget, journal: Path) -> None:
-        """Nothing is sent yet."""
+    def __init__(self, client: LoadClient, target: LoadTarget, journal: Path, *, keep_text: bool) -> None:
+        """Nothing is sent yet; without ``keep_text`` no answer's text reaches the disk."""
         self._client, self._target, self._journal = client, target, journal
+        self._keep_text = keep_text
 
     async def send(
         self, requests: Sequence[LoadRequest], drain_s: float, progress: Callable[[Tally], None] | None = None
@@ -44,6 +45,7 @@ class Sender:
             self._client,
             self._journal,
             drain_s,
+            keep_text=self._keep_text,
             progress=progress,
             stop=stop,
         )

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from rbx.errors import DatasetError
 from rbx.grid.store import read_tables
+from rbx.load.client.hashed import fingerprint
 
 
 @dataclass(frozen=True)
@@ -22,14 +22,9 @@ class GridTexts:
     answer: Mapping[tuple[str, str], str]
 
     def matches(self, prompt_id: str, model: str, served: str) -> bool | None:
-        """Whether ``served`` is the grid's answer; None where the grid holds no text to compare with."""
+        """Whether ``served`` is the grid's answer's fingerprint; None where there is nothing to compare."""
         known = self.answer.get((prompt_id, model))
-        return None if known is None else known == fingerprint(served)
-
-
-def fingerprint(text: str) -> str:
-    """Equal for texts that differ in the white space around them alone: servers trim it, or don't."""
-    return hashlib.sha256(text.strip().encode("utf-8", "surrogatepass")).hexdigest()
+        return None if known is None else known == served
 
 
 def read_texts(folder: Path, digest: str) -> GridTexts:

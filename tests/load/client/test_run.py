@@ -12,6 +12,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -100,6 +101,22 @@ def test_a_journal_is_replaced_and_a_half_line_is_no_result(mock: MockTier, tmp_
         list(read_journal(journal))
     with pytest.raises(StoreError, match="absent"):
         list(read_journal(tmp_path / "absent"))
+
+
+def test_texts_that_are_not_kept_are_known_by_their_hashes(mock: MockTier, tmp_path: Path) -> None:
+    kept, hashed = tmp_path / "kept", tmp_path / "hashed"
+    for journal in (kept, hashed):
+        asked = [chat(0, 0.0, 20), chat(1, 0.0, 30)]
+        run_load(asked, target(mock), LoadClient(), journal, 5.0, keep_text=journal is kept)
+    texts = {each.request: each.text for each in read_journal(kept)}
+    assert all(len(text) > 20 for text in texts.values())
+    for result in read_journal(hashed):
+        text = texts[result.request]
+        assert (result.status, result.text, result.reasoning) == ("ok", "", "")
+        assert result.output_tokens == 20 + 10 * result.request
+        assert result.text_sha256 == sha256(text.encode()).hexdigest()
+        assert result.fingerprint == sha256(text.strip().encode()).hexdigest()
+        assert text[:20] not in hashed.read_text()
 
 
 def test_a_run_that_is_stopped_accounts_for_every_request(mock: MockTier, tmp_path: Path) -> None:

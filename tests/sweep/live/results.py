@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from rbx.load.client.hashed import fingerprint
 from rbx.load.client.result import LoadResult, not_sent
 from rbx.sweep.context import SweepContext
 from rbx.sweep.live.records import Answer, Reading
-from rbx.sweep.live.texts import GridTexts, fingerprint
+from rbx.sweep.live.texts import GridTexts
 from rbx.sweep.workload import Arriving
 from tests.sweep.scenes import small_context
 

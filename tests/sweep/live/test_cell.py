@@ -150,6 +150,7 @@ class Scene:
         journal: Path,
         drain_s: float,
         *,
+        keep_text: bool,
         progress: object = None,
         stop: threading.Event,
     ) -> ClientHealth:

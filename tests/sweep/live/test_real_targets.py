@@ -12,12 +12,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from rbx.load.client.hashed import fingerprint
 from rbx.load.client.tally import Tally
 from rbx.serve.mock.serving import serve_mock
 from rbx.sweep.live import run as live_run
 from rbx.sweep.live.openai_servers import OpenAiServers
 from rbx.sweep.live.run import LiveResult, run_live_sweep
-from rbx.sweep.live.texts import GridTexts, fingerprint
+from rbx.sweep.live.texts import GridTexts
 from rbx.sweep.plan import Plan
 from rbx.sweep.store import SweepStore
 from tests.sweep.live.gateways import Deployment, deployed, serving_gateway
@@ -117,6 +118,38 @@ def test_answers_like_the_grids_are_counted_by_tier(
         assert matches is bool(request % 2)
         cut = live["finish_reason"].to_pylist()[request] == "length"
         assert status in (("truncated",) if cut and not matches else ("ok", "missing"))
+
+
+def test_text_that_is_not_to_be_kept_is_not_on_disk_while_the_cell_runs_either(
+    deployment: Deployment, texts: dict[tuple[str, str], str], tmp_path: Path
+) -> None:
+    target = {"kind": "gateway", "url": deployment.url}
+    plan = live_plan(target, [{"kind": "always", "model": "small"}], workload=WORKLOAD, **FREELY)
+    run(plan, tmp_path / "kept")
+    (cell,) = plan.cells
+    served = pq.read_table(tmp_path / "kept" / "served" / f"{cell.cell_id}.parquet").to_pylist()
+    texts.update({(row["prompt_id"], "small"): fingerprint(row["response"]) for row in served})
+    answers = [row["response"].encode() for row in served]
+    assert all(len(answer) > 40 for answer in answers)
+    plan = live_plan(
+        target, [{"kind": "always", "model": "small"}], workload=WORKLOAD, keep_text=False, **FREELY
+    )
+    folder = tmp_path / "redacted"
+    seen: list[bytes] = []
+
+    class Looking(Silent):
+        def phase(self, words: str, *, waiting: bool = False) -> None:
+            journals = [path.read_bytes() for path in (folder / "journal").glob("*")]
+            seen.extend(data for data in journals if data)
+
+    result = run_live_sweep(plan, folder, Looking(), retry_invalid=False, stopping=lambda: None)
+    assert (result.ran, result.invalid) == (1, 0)
+    assert max(len(data.splitlines()) for data in seen) == N  # there is a journal of every answer
+    assert not any(answer[:40] in data for data in seen for answer in answers)
+    ((summary, _, live),) = kept(plan, folder)
+    assert summary["live"]["matches"] == {"small_gpu": {"compared": N, "matched": N}}
+    whole = pq.read_table(tmp_path / "kept" / "live" / f"{cell.cell_id}.parquet")
+    assert live["text_sha256"].to_pylist() == whole["text_sha256"].to_pylist()
 
 
 def test_any_endpoint_can_be_driven_without_a_gateway(
