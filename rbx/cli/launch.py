@@ -198,7 +198,8 @@ async def _launch(
         if tiers is None:
             return False
         session = Session(plan, pool, tiers, scheduler, endpoints_out)
-        board.told(_begins(pool, tiers))
+        for line in (_begins(pool, tiers), *tiers.notes):
+            board.told(line)
 
         def serving() -> None:
             if scheduler is not None and session.served is not None:

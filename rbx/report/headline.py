@@ -105,7 +105,12 @@ def _warnings(analysis: Analysis) -> Iterable[str]:
     yield from _coverage(sweep.manifest)
     yield from saturation_warnings(analysis)
     if sweep.invalid:
-        yield f"{_plural(len(sweep.invalid), 'cell')} can't be reported; the reasons are listed below."
+        named = [f"{cell.spec.label} at λ = {cell.spec.rate_per_s:g}" for cell in sweep.invalid]
+        more = f" and {len(named) - 3} more" if len(named) > 3 else ""
+        yield (
+            f"{_plural(len(sweep.invalid), 'cell')} can't be reported ({', '.join(named[:3])}{more}), so who "
+            "is best is told among the others alone; the reasons are listed below."
+        )
     if sweep.missing:
         yield f"The sweep is unfinished: {_plural(len(sweep.missing), 'cell')} of the plan were not run."
     failed = sum(cell.summary.scheduled - cell.summary.ok for cell in sweep.cells)
@@ -116,7 +121,10 @@ def _warnings(analysis: Analysis) -> Iterable[str]:
             "left out of latency means and count against throughput, targets and utility."
         )
     if sweep.unmatched:
-        yield f"{sweep.unmatched:,} completed requests have no score and are left out of quality means."
+        yield (
+            f"{sweep.unmatched:,} completed requests have no score, as their answers were cut short of what "
+            "the grid scored or the grid has no label, and are left out of quality means."
+        )
     yield from live_warnings(sweep)
     yield from _overload(analysis)
     yield from _fallbacks(analysis)

@@ -20,7 +20,7 @@ from rbx.serve.launch.process import Process
 from rbx.serve.launch.ray_server import RayServer
 from rbx.serve.launch.ray_tiers import ray_servers
 from rbx.serve.launch.vllm_command import vllm_command, vllm_environment
-from rbx.serve.mock.listener import bind_all
+from rbx.serve.mock.listener import FAULTS_PATH, bind_all
 from rbx.serve.plugin.state_file import private_directory
 
 MOCK_GRACE_S = 5.0
@@ -32,7 +32,7 @@ class Tiers:
 
     ``endpoints`` says where each instance answers. ``children`` are processes of ours by name, ``owners``
     the name of the process behind each instance; both are empty where others run them. ``logs`` says where
-    the children's output lies.
+    the children's output lies, ``notes`` what else the user should know.
     """
 
     kind: str
@@ -40,6 +40,7 @@ class Tiers:
     children: Mapping[str, Process]
     owners: Mapping[str, str]
     logs: str
+    notes: tuple[str, ...] = ()
 
 
 @asynccontextmanager
@@ -82,7 +83,14 @@ def _mock(spec: MockLauncher, path: Path, pool: Pool, logs: Path) -> Tiers:
     endpoints = {
         name: InstanceEndpoint(url=f"http://{LOOPBACK}:{base + k}/v1") for k, name in enumerate(names)
     }
-    return Tiers(spec.kind, endpoints, {child.name: child}, dict.fromkeys(names, child.name), str(logs))
+    notes = [f"faults: GET, PUT or DELETE http://{LOOPBACK}:{base + len(names)}{FAULTS_PATH}"]
+    if spec.time_scale != 1.0:
+        notes.append(
+            f"time_scale {spec.time_scale:g}: predicted latencies are in the servers' own seconds, "
+            f"{spec.time_scale:g} of them to a real one; targets and measured times are real"
+        )
+    owners = dict.fromkeys(names, child.name)
+    return Tiers(spec.kind, endpoints, {child.name: child}, owners, str(logs), tuple(notes))
 
 
 def _local(spec: LocalLauncher, pool: Pool, logs: Path) -> Tiers:

@@ -40,6 +40,7 @@ class _Body(BaseModel):
     n: int | None = None
     rbx_prompt_tokens: _Count | None = None
     rbx_output_tokens: _Count | None = None
+    rbx_output_tokens_by_model: dict[str, _Count] | None = None
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,8 @@ def read_asked(api: Api, content: bytes, headers: Mapping[str, str], tier: Tier,
 
     Tokens are told by ``rbx_prompt_tokens`` and ``rbx_output_tokens`` of the body or by the headers
     ``x-rbx-prompt-tokens`` and ``x-rbx-output-tokens``; else a prompt has one for four characters and the
-    answer's length is drawn (``wording``).
+    answer's length is drawn (``wording``). ``rbx_output_tokens_by_model`` is for whoever does not know which
+    model will answer.
     """
     body = _body(content, headers)
     if body.model is not None and body.model != tier.model:
@@ -76,7 +78,8 @@ def read_asked(api: Api, content: bytes, headers: Mapping[str, str], tier: Tier,
     prompt_tokens = body.rbx_prompt_tokens or counted
     cap = _cap(body, api, prompt_tokens, tier.limits.max_model_len)
     wording = wording_seed(tier.model, text, seed)
-    natural = body.rbx_output_tokens or max(natural_length(wording), body.min_tokens or 0)
+    told = body.rbx_output_tokens or (body.rbx_output_tokens_by_model or {}).get(tier.model)
+    natural = told or max(natural_length(wording), body.min_tokens or 0)
     if body.ignore_eos:
         natural = cap + 1
     options = body.stream_options or _StreamOptions()

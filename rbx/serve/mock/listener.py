@@ -18,6 +18,7 @@ from uvicorn.server import ServerState
 from rbx.errors import ServerError
 
 HOST = "127.0.0.1"
+FAULTS_PATH = "/faults"  # of the control address
 _BACKLOG = 2048
 _RESET = struct.pack("ii", 1, 0)  # SO_LINGER: a close drops what is unsent and sends RST
 _REBIND_TRIES = 100

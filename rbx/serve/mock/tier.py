@@ -18,7 +18,7 @@ from rbx.config.faults import FaultScript
 from rbx.config.pool import Instance, Pool
 from rbx.errors import ConfigError
 from rbx.serve.mock.instance import MockInstance
-from rbx.serve.mock.listener import HOST, Listener, bind_all
+from rbx.serve.mock.listener import FAULTS_PATH, HOST, Listener, bind_all
 from rbx.serve.mock.refusal import error_object
 
 FASTEST = 10_000.0  # virtual seconds in a real one
@@ -83,7 +83,7 @@ class MockPool:
     @property
     def control_url(self) -> str:
         """Where ``/faults`` is: GET shows the script, PUT replaces it, DELETE ends all faults."""
-        return f"http://{HOST}:{self._control.port}/faults"
+        return f"http://{HOST}:{self._control.port}{FAULTS_PATH}"
 
     @property
     def script(self) -> FaultScript:
@@ -153,8 +153,8 @@ def _control_app(pool: MockPool) -> Starlette:
 
     return Starlette(
         routes=[
-            Route("/faults", show, methods=["GET"]),
-            Route("/faults", replace, methods=["PUT"]),
-            Route("/faults", end, methods=["DELETE"]),
+            Route(FAULTS_PATH, show, methods=["GET"]),
+            Route(FAULTS_PATH, replace, methods=["PUT"]),
+            Route(FAULTS_PATH, end, methods=["DELETE"]),
         ]
     )

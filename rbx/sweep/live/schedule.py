@@ -17,6 +17,7 @@ from rbx.load.client.request import LoadRequest
 from rbx.sweep.live.trace import ASK
 from rbx.sweep.workload import Arriving
 
+LENGTHS = "rbx_output_tokens_by_model"  # what mock servers read an answer's length from
 _PATHS: Mapping[Api, str] = {"chat": "/chat/completions", "completions": "/completions"}
 
 
@@ -43,14 +44,24 @@ class Asking:
         most = experiment.workload.max_output_tokens
         return cls(live, model, most, math.inf if e2e_s is None else e2e_s, traced, extra)
 
-    def requests(self, arriving: Arriving, prompts: Sequence[str]) -> list[LoadRequest]:
-        """The schedule of a workload; ``prompts`` are the texts of the rows of its prompt table."""
+    def requests(
+        self,
+        arriving: Arriving,
+        prompts: Sequence[str],
+        lengths: Sequence[Mapping[str, int]] | None = None,
+    ) -> list[LoadRequest]:
+        """The schedule of a workload; ``prompts`` are the texts of the rows of its prompt table.
+
+        ``lengths`` are the grid's output tokens of each row by model, for mock servers to answer in.
+        """
         return [
             LoadRequest(
                 request=number,
                 scheduled_s=float(arriving.scheduled_s[number]),
                 path=_PATHS[self.live.api],
-                body=orjson.dumps(self._body(prompts[row])),
+                body=orjson.dumps(
+                    self._body(prompts[row], {} if lengths is None else {LENGTHS: lengths[row]})
+                ),
                 headers=self._headers(
                     float(arriving.budget_usd[number]), float(arriving.ttft_target_s[number])
                 ),
@@ -64,7 +75,7 @@ class Asking:
         rows = np.arange(n, dtype=np.int64) % len(prompts)
         return self.requests(Arriving(rows, np.arange(n) / rate_per_s, none, none), prompts)
 
-    def _body(self, prompt: str) -> dict[str, Any]:
+    def _body(self, prompt: str, lengths: Mapping[str, Any]) -> dict[str, Any]:
         # A half surrogate pair, which JSON can hold and UTF-8 can't, would end the whole cell.
         sent = prompt.encode("utf-8", "replace").decode("utf-8")
         system = self.live.system
@@ -82,6 +93,7 @@ class Asking:
             "stream": True,
             "stream_options": {"include_usage": True},
             **self.extra,
+            **lengths,
         }
 
     def _headers(self, budget_usd: float, ttft_s: float) -> tuple[tuple[str, str], ...]:

@@ -146,9 +146,9 @@ def _short_answers(lengths: Mapping[str, Lengths]) -> Iterator[str]:
     if asked and abs(delivered / asked - 1.0) > MOST_SHORTFALL:
         n = sum(each.answers for each in lengths.values())
         short = sum(each.short for each in lengths.values())
+        which = f"; {short} of {n} fell short by more than a tenth" if delivered < asked else ""
         yield (
-            f"answers had {delivered / n:.4g} tokens on average where {asked / n:.4g} were expected; "
-            f"{short} of {n} fell short by more than a tenth"
+            f"answers had {delivered / n:.4g} tokens on average where {asked / n:.4g} were expected{which}"
         )
 
 

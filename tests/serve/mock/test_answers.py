@@ -154,7 +154,8 @@ def test_models_health_and_version(mock: MockTier) -> None:
     entry = httpx.get(f"{base}/models").json()["data"][0]
     assert (entry["id"], entry["max_model_len"]) == ("large", 4096)
     assert httpx.get(f"{base[:-3]}/health").status_code == 200
-    assert httpx.get(f"{base[:-3]}/version").json() == {"version": "0.32.0"}
+    told = httpx.get(f"{base[:-3]}/version").json()
+    assert told == {"version": "0.32.0", "rbx_mock": {"time_scale": 10.0}}  # nobody takes it for a real one
 
 
 def test_everything_asked_at_once_is_answered_in_full() -> None:
@@ -170,3 +171,12 @@ def test_everything_asked_at_once_is_answered_in_full() -> None:
         assert [seen[name].received for name in names] == [100, 100]
         assert all(each.running == each.waiting == 0 for each in seen.values())
         assert all(each.free_blocks == each.total_blocks for each in seen.values())
+
+
+def test_whoever_answers_takes_the_length_told_for_its_model(mock: MockTier) -> None:
+    url = mock.url("twin/0")
+    told = {"small": 5, "another": 9}
+    usage = post(url, "/chat/completions", chat(rbx_output_tokens_by_model=told)).json()["usage"]
+    assert usage["completion_tokens"] == 5
+    refused = post(url, "/chat/completions", chat(rbx_output_tokens_by_model={"small": 0}))
+    assert refused.status_code == 400
