@@ -167,7 +167,7 @@ def test_usage_that_does_not_hold_is_said(tmp_path: Path, capsys: pytest.Capture
         for k in range(n)
     ]
     endpoints.write_text(
-        yaml.safe_dump({"instances": {name: {"url": "http://127.0.0.1:9/v1"} for name in names}})
+        yaml.safe_dump({"instances": {name: {"url": f"http://127.0.0.1:9/{name}"} for name in names}})
     )
     serve = ["serve", "--pool", POOL, "--endpoints", str(endpoints), "--port", "0"]
     for more, code, words in (
