@@ -22,6 +22,7 @@ from rbx.report.membership import strangers
 from rbx.report.ontime.rule import OnTimeRule
 from rbx.report.plain_faults import plain_faults
 from rbx.report.requests import Requests, to_requests
+from rbx.sweep.live.table import table_fault
 from rbx.sweep.records import RECORDS
 from rbx.sweep.store import CellSpec, CellSummary, SweepStore
 
@@ -126,8 +127,11 @@ def _read_cell(
         return InvalidCell(spec, (f"{path.name} can't be read: {error}",))
     if hashlib.sha256(content).hexdigest() != summary.records_sha256:
         return InvalidCell(spec, (f"{path.name} is not the file its summary was written for",))
-    if summary.live is not None and not summary.live.valid:
-        return InvalidCell(spec, summary.live.reasons)
+    if summary.live is not None:
+        if not summary.live.valid:
+            return InvalidCell(spec, summary.live.reasons)
+        if lost := table_fault(store.folder, spec.cell_id, summary.live.table_sha256):
+            return InvalidCell(spec, (f"{lost}; rbx sweep --retry-invalid measures the cell anew",))
     reasons = column_faults(table, RECORDS)
     if not reasons:
         reasons = faults(

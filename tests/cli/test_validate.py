@@ -33,3 +33,15 @@ def test_what_is_no_live_sweep_is_refused(tmp_path: Path, capsys: pytest.Capture
     assert "not a live sweep" in capsys.readouterr().err
     assert run(["validate", str(tmp_path / "none")]) == 1
     assert "none" in capsys.readouterr().err
+
+
+def test_a_live_cell_that_has_lost_its_stamps_is_told_as_such(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    scene = play(n_requests=150, rate_per_s=10.0)
+    folder = write_store(tmp_path / "live", [scene], time_scale=1.0)
+    (folder / "live" / f"{scene.spec.cell_id}.parquet").unlink()
+    assert run(["validate", str(folder), "--resamples", "100"]) == 1
+    said = " ".join(capsys.readouterr().err.split())
+    assert f"{scene.spec.cell_id}.parquet: missing" in said
+    assert "run the sweep again" in said

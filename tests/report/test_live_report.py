@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from rbx.report.load import read_sweep
 from rbx.report.paired import Resampling
 from rbx.report.table import Table
 from rbx.sweep.live.summary import Lengths, LiveSummary, Matches, PrefixCache
+from rbx.sweep.live.table import live_table, write_live
 from tests.report.sweeps import POLICIES, SweepShape, write_sweep
 
 FOUR = POLICIES[:1] + POLICIES[5:8]
@@ -162,3 +164,37 @@ def test_a_simulated_sweep_has_none_of_it(sweep_folder: Path) -> None:
     sweep = read_sweep(sweep_folder)
     assert live_tables(sweep) == ()
     assert kinds(sweep) == ("SYNTHETIC GRID", "SIMULATED ENGINE")
+
+
+@pytest.mark.parametrize(
+    ("damage", "words"),
+    [
+        (lambda path: path.unlink(), "is missing"),
+        (
+            lambda path: path.write_bytes(path.read_bytes()[:-40]),
+            "is not the file its summary was written for",
+        ),
+        (lambda path: path.write_bytes(b""), "is not the file its summary was written for"),
+    ],
+    ids=["missing", "truncated", "emptied"],
+)
+def test_a_cell_whose_stamps_are_not_those_it_was_written_with_is_left_out_by_name(
+    tmp_path: Path, damage: Callable[[Path], None], words: str
+) -> None:
+    folder = swept(tmp_path / "live", 4 * [live_summary()])
+    cells = sorted((folder / "cells").glob("*.json"))
+    for path in cells:
+        digest = write_live(folder, path.stem, live_table([]))
+        content = json.loads(path.read_text())
+        content["live"]["table_sha256"] = digest
+        path.write_text(json.dumps(content))
+    assert run(["report", str(folder), "--resamples", "100"]) == 0
+    assert read_sweep(folder).invalid == ()
+    name = cells[1].stem
+    damage(folder / "live" / f"{name}.parquet")
+    assert run(["report", str(folder), "--resamples", "100"]) == 3
+    (invalid,) = read_sweep(folder).invalid
+    assert invalid.spec.cell_id == name
+    assert f"live/{name}.parquet {words}" in invalid.reasons[0]
+    assert "--retry-invalid" in invalid.reasons[0]
+    assert name in (folder / "report" / "index.html").read_text(encoding="utf-8")

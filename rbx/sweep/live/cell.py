@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timezone
 from typing import Any
 from uuid import uuid4
@@ -219,7 +219,7 @@ class LiveCell:
         """The summary last: only then is the cell finished."""
         self._onlooker.phase("writing")
         folder, cell_id = self._store.folder, self._cell.cell_id
-        write_live(folder, cell_id, live_table(self._reading.live_rows(answers)))
+        digest = write_live(folder, cell_id, live_table(self._reading.live_rows(answers)))
         write_served(folder, cell_id, self._reading.served(answers, keep_text=self._live.keep_text))
         statuses = by_status([answer.result for answer in answers])
         not_sent = statuses.get("not_sent", 0)
@@ -240,7 +240,7 @@ class LiveCell:
                 "infeasible": sum(answer.trace.mode == "hopeless" for answer in answers),
                 "alarms": 0,
                 "duration_s": max(ended, default=0.0),
-                "live": live,
+                "live": replace(live, table_sha256=digest),
             },
         )
         self._journal.unlink(missing_ok=True)

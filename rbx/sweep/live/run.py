@@ -17,6 +17,7 @@ from rbx.sweep.live.found_config import FILE as NOTE
 from rbx.sweep.live.opening import opened
 from rbx.sweep.live.order import interleaved
 from rbx.sweep.live.sending import FOLDER as JOURNALS
+from rbx.sweep.live.table import table_fault
 from rbx.sweep.live.texts import GridTexts, read_texts
 from rbx.sweep.live.watching import Onlooker
 from rbx.sweep.plan import Plan
@@ -107,8 +108,12 @@ def _todo(plan: Plan, live: Live, store: SweepStore, *, retry_invalid: bool) -> 
 
 
 def _is_invalid(store: SweepStore, cell: CellSpec) -> bool:
+    """Whether a finished cell may not count, as ``rbx report`` sees it too."""
     summary = store.finished(cell.cell_id)
-    return summary is not None and summary.live is not None and not summary.live.valid
+    if summary is None or summary.live is None:
+        return False
+    lost = table_fault(store.folder, cell.cell_id, summary.live.table_sha256)
+    return lost is not None or not summary.live.valid
 
 
 async def _run(

@@ -47,6 +47,7 @@ class LiveSummary:
     ``fault`` is the kind of fault that kept the cell from being run (``rbx.sweep.live.fault``). ``client``
     holds the figures of ``rbx.load.client``'s health, ``warm_up`` requests of the warm-up by status.
     ``simulated`` says that mock servers answered, at ``time_scale`` simulated seconds a second.
+    ``table_sha256`` is the digest of ``live/CELL.parquet``; None in sweeps of releases that kept none.
     """
 
     reasons: tuple[str, ...]
@@ -63,6 +64,7 @@ class LiveSummary:
     lengths: dict[str, Lengths] = field(default_factory=dict)
     target: dict[str, Any] = field(default_factory=dict)
     identity: dict[str, Any] = field(default_factory=dict)
+    table_sha256: str | None = None
 
     @property
     def valid(self) -> bool:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -50,18 +51,45 @@ def live_table(rows: Sequence[dict[str, Any]]) -> pa.Table:
     return pa.Table.from_pylist(list(rows), schema=LIVE)
 
 
-def write_live(sweep: Path, cell_id: str, table: pa.Table) -> None:
-    """Keep one cell's table."""
-    (sweep / FOLDER).mkdir(parents=True, exist_ok=True)
-    write_table(table, sweep / FOLDER / f"{cell_id}.parquet")
+def write_live(sweep: Path, cell_id: str, table: pa.Table) -> str:
+    """Keep one cell's table; returns the digest of its file, for the cell's summary."""
+    path = _path(sweep, cell_id)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_table(table, path)
+    return _sha256(path)
+
+
+def table_fault(sweep: Path, cell_id: str, sha256: str | None) -> str | None:
+    """What is wrong with a cell's file, of which its summary says ``sha256``; None where nothing is."""
+    if sha256 is None:
+        return None
+    path = _path(sweep, cell_id)
+    try:
+        same = _sha256(path) == sha256
+    except FileNotFoundError:
+        return f"{FOLDER}/{path.name} is missing"
+    except OSError as error:
+        return f"{FOLDER}/{path.name} can't be read: {error.strerror or error}"
+    return None if same else f"{FOLDER}/{path.name} is not the file its summary was written for"
 
 
 def read_live(sweep: Path, cell_id: str) -> pa.Table:
-    """One cell's table; raises ``StoreError`` where there is none, or it is another kind of file."""
-    path = sweep / FOLDER / f"{cell_id}.parquet"
+    """One live cell's table; raises ``StoreError`` where it is missing, or is another kind of file."""
+    path = _path(sweep, cell_id)
     try:
         return pq.read_table(path).select(LIVE.names).cast(LIVE)
     except FileNotFoundError:
-        raise StoreError(f"{path}: no such file; only a live sweep has some") from None
+        raise StoreError(
+            f"{path}: missing, and with it the stamps of this live cell; delete cells/{cell_id}.json and run "
+            "the sweep again to measure it anew"
+        ) from None
     except (pa.ArrowException, OSError, KeyError) as error:
         raise StoreError(f"{path}: not the table of a live cell: {error}") from None
+
+
+def _path(sweep: Path, cell_id: str) -> Path:
+    return sweep / FOLDER / f"{cell_id}.parquet"
+
+
+def _sha256(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()

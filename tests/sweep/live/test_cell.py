@@ -10,6 +10,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import asdict, replace
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -294,6 +295,21 @@ def test_an_invalid_cell_is_kept_with_its_reason_and_retried_when_asked(scene: S
     assert (again.ran, again.invalid) == (0, 4)
     mended = scene.run(retry_invalid=True)
     assert (mended.ran, mended.resumed, mended.invalid) == (4, 0, 0)
+
+
+def test_a_cell_whose_stamps_are_lost_is_invalid_and_measured_anew_when_asked(scene: Scene) -> None:
+    scene.run()
+    missing, cut = scene.plan.cells[:2]
+    tables = {cell.cell_id: scene.folder / "live" / f"{cell.cell_id}.parquet" for cell in scene.plan.cells}
+    assert scene.summary(cut)["live"]["table_sha256"] == sha256(tables[cut.cell_id].read_bytes()).hexdigest()
+    tables[missing.cell_id].unlink()
+    tables[cut.cell_id].write_bytes(tables[cut.cell_id].read_bytes()[:-100])
+    again = scene.run()
+    assert (again.ran, again.invalid) == (0, 2)
+    onlooker = Silent()
+    mended = scene.run(onlooker, retry_invalid=True)
+    assert (mended.ran, mended.invalid) == (2, 0)
+    assert set(onlooker.order) == {missing.cell_id, cut.cell_id}
 
 
 @pytest.mark.parametrize("step", ["ready", "identity", "install", "drained"])
