@@ -22,6 +22,8 @@ from rbx.errors import MissingExtraError, ServerError
 
 CLIENT = "ray://"
 _REACH_S = 10.0
+_CLIENT_TRIES = 3
+_NO_SERVER = "Starting Ray client server failed"
 _WHY_CHARACTERS = 500
 _REFUSED = (ConnectionError, RuntimeError, ValueError, TimeoutError)
 
@@ -43,13 +45,7 @@ def connected(address: str, runtime_env: Mapping[str, Any] | None = None) -> Ite
     handler = signal.getsignal(signal.SIGTERM)
     ray = _module()
     try:
-        ray.init(
-            address=address,
-            log_to_driver=False,
-            logging_level=logging.ERROR,
-            runtime_env=None if runtime_env is None else dict(runtime_env),
-            **({"include_dashboard": False} if address == "local" else {}),
-        )
+        _init(ray, address, runtime_env)
     except (*_REFUSED, ray.exceptions.RayError) as error:
         raise ServerError(_refusal(address, cause_of(error) or type(error).__name__)) from None
     finally:
@@ -58,6 +54,24 @@ def connected(address: str, runtime_env: Mapping[str, Any] | None = None) -> Ite
         yield ray
     finally:
         ray.shutdown()
+
+
+def _init(ray: Any, address: str, runtime_env: Mapping[str, Any] | None) -> None:
+    for tries_left in reversed(range(_CLIENT_TRIES if address.startswith(CLIENT) else 1)):
+        try:
+            ray.init(
+                address=address,
+                log_to_driver=False,
+                logging_level=logging.ERROR,
+                runtime_env=None if runtime_env is None else dict(runtime_env),
+                **({"include_dashboard": False} if address == "local" else {}),
+            )
+        except _REFUSED as error:
+            # The head starts a server for each client, and on a busy machine that fails now and then.
+            if not tries_left or _NO_SERVER not in str(error):
+                raise
+        else:
+            return
 
 
 def cause_of(error: BaseException) -> str:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -79,19 +80,26 @@ def test_a_sweep_on_ray_gives_the_bytes_of_one_here_and_goes_on_where_it_stopped
 @pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
 @pytest.mark.usefixtures("nodes")
 def test_the_cells_of_killed_workers_are_run_again(workplace: Workplace, finished: dict[str, bytes]) -> None:
-    sweep = workplace.command("sweep", "tiny.yaml", "--out", "results/killed", "--executor", "ray")
-    process = subprocess.Popen(sweep, cwd=workplace.folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-    killed: list[int] = []
-    while process.poll() is None and len(killed) < 2:
-        for pid in set(workers_at_work()) - set(killed):
-            os.kill(pid, signal.SIGKILL)
-            killed.append(pid)
-            break
-        time.sleep(0.05)
-    said = process.communicate(timeout=200)[0].decode()
-    assert process.returncode == 0, said
-    assert len(killed) == 2
-    assert workplace.cells("results/killed") == finished
+    """A worker that has its context at hand is done in milliseconds: it takes luck to meet two at work."""
+    for turn in range(8):
+        out = f"results/killed-{turn}"
+        sweep = workplace.command("sweep", "tiny.yaml", "--out", out, "--executor", "ray")
+        process = subprocess.Popen(
+            sweep, cwd=workplace.folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+        )
+        killed: set[int] = set()
+        while process.poll() is None and len(killed) < 2:
+            for pid in workers_at_work()[:1]:
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+                    killed.add(pid)
+            time.sleep(0.002)
+        said = process.communicate(timeout=200)[0].decode()
+        assert process.returncode == 0, said
+        assert workplace.cells(out) == finished
+        if len(killed) == 2:
+            return
+    pytest.fail("no two workers were ever met at work")
 
 
 def test_executors_that_can_not_be_meant_are_refused(

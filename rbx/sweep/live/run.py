@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, TypeVar
 
 from rbx.config.experiment import Experiment
 from rbx.config.live import Live
@@ -25,6 +26,8 @@ from rbx.sweep.run import prepare
 from rbx.sweep.store import CellSpec, SweepStore
 
 LOGS = "logs"
+WAKES_S = 0.2
+T = TypeVar("T")
 # Servers that came up for neither of two cells in a row will not come up for a third.
 _MOST_FAILED_IN_A_ROW = 2
 
@@ -73,7 +76,9 @@ def run_live_sweep(
         if todo or (folder / NOTE).exists():
             stop = StopRequest()
             with stop.listening(stopping):
-                ran, gave_up = asyncio.run(_run(plan, live, texts, store, todo, onlooker, stop))
+                ran, gave_up = asyncio.run(
+                    _heeding_signals(_run(plan, live, texts, store, todo, onlooker, stop))
+                )
         invalid = sum(_is_invalid(store, cell) for cell in plan.cells)
         return LiveResult(
             len(plan.cells), len(plan.cells) - len(todo), ran, len(todo) - ran, invalid, gave_up
@@ -114,6 +119,20 @@ def _is_invalid(store: SweepStore, cell: CellSpec) -> bool:
         return False
     lost = table_fault(store.folder, cell.cell_id, summary.live.table_sha256)
     return lost is not None or not summary.live.valid
+
+
+async def _heeding_signals(work: Coroutine[Any, Any, T]) -> T:
+    """A signal that comes just before the loop goes to sleep is seen when it wakes: it wakes often."""
+
+    async def wake() -> None:
+        while True:
+            await asyncio.sleep(WAKES_S)
+
+    waking = asyncio.create_task(wake())
+    try:
+        return await work
+    finally:
+        waking.cancel()
 
 
 async def _run(
