@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.serve.gateway.conftest import bundle
+from tests.serve.mock.pools import small_pool
+from tests.sweep.live.gateways import Deployment, deployed
 
 __all__ = ["bundle"]
 
@@ -16,3 +19,10 @@ def own_locks(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monk
     """Tests that run beside these, or sweeps, hold other locks."""
     folder: Path = tmp_path_factory.mktemp("locks")
     monkeypatch.setattr("rbx.sweep.live.pool_lock.lock_home", lambda: folder)
+
+
+@pytest.fixture(scope="module")
+def place() -> Iterator[Deployment]:
+    """A gateway over mock servers of the small pool."""
+    with deployed(small_pool()) as found:
+        yield found

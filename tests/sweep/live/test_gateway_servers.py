@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from copy import copy
 from pathlib import Path
 from typing import Any, TypeVar
@@ -13,22 +12,19 @@ from typing import Any, TypeVar
 import httpx
 import pytest
 
-from rbx.config.base import parse
 from rbx.config.endpoints import Endpoints, InstanceEndpoint
-from rbx.config.experiment import Experiment
-from rbx.config.policy import ExternalPolicy, RouteBalancePolicy, RoutedPolicy, SinglePolicy
-from rbx.config.pool import Pool
+from rbx.config.policy import ExternalPolicy, RouteBalancePolicy, RoutedPolicy
 from rbx.errors import ConfigError, StoreError
 from rbx.heads.bundle import Bundle
 from rbx.serve.mock.serving import serve_mock
 from rbx.sweep.live.fault import TargetFault
-from rbx.sweep.live.gateway_servers import GatewayServers
 from rbx.sweep.live.opening import opened
 from rbx.sweep.live.prefix_cache import prefix_hits
 from rbx.sweep.live.target import LiveTarget
 from tests.serve.gateway.serving import small_pool as pool_of_the_heads
 from tests.serve.mock.pools import small_pool
 from tests.sweep.live.gateways import SHORTEST, Deployment, deployed, serving_gateway
+from tests.sweep.live.on_gateway import config_of, experiment, install, on, written
 
 T = TypeVar("T")
 RANDOM = RoutedPolicy(router="passthrough", dispatch="random")
@@ -40,69 +36,6 @@ LOAD = {
     "max_tokens": 4000,
     "ignore_eos": True,
 }
-
-
-@pytest.fixture(scope="module")
-def place() -> Iterator[Deployment]:
-    with deployed(small_pool()) as found:
-        yield found
-
-
-def experiment(target: Mapping[str, Any], **changes: Any) -> Experiment:
-    return parse(
-        Experiment,
-        {
-            "name": "live",
-            "grid": "grid",
-            "bundle": "bundle",
-            "pool": "pool.yaml",
-            "engine": "live",
-            "live": {"target": dict(target)},
-            "workload": {"rates_per_s": [5.0], "max_output_tokens": 77, "slo": {"ttft_s": 0.5}},
-            "policies": [{"kind": "external"}],
-            **changes,
-        },
-        where="test",
-    )
-
-
-def on(
-    target: Mapping[str, Any],
-    work: Callable[[LiveTarget], Awaitable[T]],
-    *,
-    pool: Pool | None = None,
-    bundle: Bundle | None = None,
-    ready_s: float = 10.0,
-    note: Path | None = None,
-    **changes: Any,
-) -> T:
-    """What ``work`` gives on an opened target."""
-    meant = experiment(target, **changes)
-    assert meant.live is not None
-
-    async def run() -> T:
-        live = meant.live
-        assert live is not None
-        async with opened(
-            live, meant, pool or small_pool(), bundle, Path("logs"), ready_s=ready_s, note=note
-        ) as servers:
-            return await work(servers)
-
-    return asyncio.run(run())
-
-
-def written(place: Deployment, folder: Path, **changes: InstanceEndpoint) -> str:
-    """An endpoints file; ``changes`` replace the servers of instances, ``twin_0`` for ``twin/0``."""
-    instances = dict(place.mock.endpoints.instances)
-    instances |= {name.replace("_", "/"): endpoint for name, endpoint in changes.items()}
-    path = folder / "endpoints.yaml"
-    path.write_text(Endpoints(instances=instances).as_yaml(), encoding="utf-8")
-    return str(path)
-
-
-def config_of(place: Deployment) -> dict[str, Any]:
-    shown: dict[str, Any] = httpx.get(f"{place.url}/v1/config", trust_env=False).json()
-    return shown
 
 
 async def _through_a_cell(servers: LiveTarget) -> dict[str, Any]:
@@ -182,75 +115,6 @@ def test_the_cells_policy_targets_and_scheduler_are_put_in_force_and_the_rest_st
     assert after["config"]["deadlines"]["first_token_s"] == 7.0
 
 
-@pytest.fixture
-def killed(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
-    """From here on nothing is put back at the end, until what it gives is called."""
-
-    async def dead(servers: GatewayServers) -> None:
-        pass
-
-    whole = GatewayServers.restore
-    monkeypatch.setattr(GatewayServers, "restore", dead)
-    return lambda: monkeypatch.setattr(GatewayServers, "restore", whole)
-
-
-@pytest.mark.parametrize("unheard", [False, True])
-def test_what_stood_there_comes_back_after_a_sweep_that_was_killed(
-    place: Deployment, tmp_path: Path, killed: Callable[[], None], unheard: bool
-) -> None:
-    before = config_of(place)
-    target, note = {"kind": "gateway", "url": place.url}, tmp_path / "found_config.json"
-    on(target, _install(ALWAYS), note=note)
-    assert config_of(place)["policy"] == "always:small/random"
-    if unheard:  # killed between the change and the line about it
-        noted = json.loads(note.read_text())
-        number = config_of(place)["version"] - 1
-        note.write_text(json.dumps({**noted, "ours": None, "replacing": number}))
-    killed()
-    seen = on(target, _install(ExternalPolicy(name="theirs")), note=note)
-    assert seen.policy == before["policy"]  # a cell that takes what stands there takes no leftover
-    on(target, _install(RANDOM), note=note)
-    assert config_of(place)["config"] == before["config"]
-    assert not note.exists()
-
-
-def test_a_sweep_with_nothing_left_to_run_still_puts_back_what_a_kill_has_left(
-    place: Deployment, tmp_path: Path, killed: Callable[[], None]
-) -> None:
-    before = config_of(place)
-    target, note = {"kind": "gateway", "url": place.url}, tmp_path / "found_config.json"
-    on(target, _install(ALWAYS), note=note)
-    killed()
-
-    async def nothing(servers: LiveTarget) -> None:
-        pass
-
-    on(target, nothing, note=note)
-    assert config_of(place)["config"] == before["config"]
-    assert not note.exists()
-
-
-def test_what_somebody_else_has_put_there_since_the_kill_stays(
-    place: Deployment, tmp_path: Path, killed: Callable[[], None]
-) -> None:
-    before = config_of(place)
-    target, note = {"kind": "gateway", "url": place.url}, tmp_path / "found_config.json"
-    on(target, _install(ALWAYS), note=note)
-    theirs = {**before["config"], "max_output_tokens": 1234}
-    httpx.put(f"{place.url}/v1/config", json=theirs, trust_env=False).raise_for_status()
-    killed()
-    on(target, _install(RANDOM), note=note)
-    assert config_of(place)["config"]["max_output_tokens"] == 1234
-    assert not note.exists()
-
-
-def test_a_note_that_is_none_is_told_before_anything_is_changed(place: Deployment, tmp_path: Path) -> None:
-    note = tmp_path / "found_config.json"
-    note.write_text("{")
-    with pytest.raises(StoreError, match=r"found_config.json: not what a sweep notes.*delete the file"):
-        on({"kind": "gateway", "url": place.url}, _install(RANDOM), note=note)
-
-
 def test_an_external_policy_changes_nothing(place: Deployment) -> None:
     before = config_of(place)
 
@@ -278,19 +142,12 @@ async def _identity(servers: LiveTarget) -> None:
     await servers.identity()
 
 
-def _install(policy: SinglePolicy) -> Callable[[LiveTarget], Awaitable[Any]]:
-    async def work(servers: LiveTarget) -> Any:
-        return await servers.install(policy)
-
-    return work
-
-
 def test_a_policy_that_the_gateway_can_not_run_is_told_in_its_words_and_changes_nothing(
     place: Deployment,
 ) -> None:
     before = config_of(place)
     policy = RouteBalancePolicy(weights=(0.4, 0.3, 0.3))
-    fault = fault_of({"kind": "gateway", "url": place.url}, _install(policy))
+    fault = fault_of({"kind": "gateway", "url": place.url}, install(policy))
     assert fault.kind == "config_refused"
     assert "HTTP 400" in str(fault)
     assert "give a bundle" in str(fault)
@@ -323,7 +180,7 @@ def test_a_change_between_look_and_put_is_refused_by_its_tag(
         return await put(self, config, instead_of)
 
     monkeypatch.setattr(ConfigSwap, "put", outrun)
-    fault = fault_of({"kind": "gateway", "url": place.url}, _install(RANDOM))
+    fault = fault_of({"kind": "gateway", "url": place.url}, install(RANDOM))
     assert fault.kind == "config_changed"
     assert "HTTP 412" in str(fault)
 
@@ -476,10 +333,10 @@ def test_a_token_is_read_from_the_environment_and_asked_for_where_it_lacks(
             on(target, _identity)
         monkeypatch.setenv("RBX_TEST_TOKEN", "s3cret")
         on(target, _identity)
-        installed = on(target, _install(RANDOM))
+        installed = on(target, install(RANDOM))
         assert installed.policy == "passthrough/random"
         monkeypatch.setenv("RBX_TEST_TOKEN", "another")
-        wrong = fault_of(target, _install(RANDOM))
+        wrong = fault_of(target, install(RANDOM))
         assert "s3cret" not in str(wrong)
         assert "another" not in str(wrong)
 
