@@ -119,8 +119,11 @@ class LiveCell:
         before = await target.pages()
         self._onlooker.phase("sending")
         asking = self._asking(target, self._salt)
+        lengths = self._lengths() if target.simulated else None
         health, results = await sender.send(
-            asking.requests(self._arriving, self._prompts), self._live.drain_s, self._onlooker.counted
+            asking.requests(self._arriving, self._prompts, lengths),
+            self._live.drain_s,
+            self._onlooker.counted,
         )
         self._onlooker.phase("draining")
         lost = await target.lost()
@@ -133,6 +136,11 @@ class LiveCell:
             self._live.prefix_cache, hits.queries, hits.hits, (*hits.missing, *hits.restarted)
         )
         return _Run(identity, installed, warm_up, health, results, prefix, lost, drained, mock_lag_s(after))
+
+    def _lengths(self) -> list[dict[str, int]]:
+        """Output tokens of the grid's answers by model, for each row of the prompt table."""
+        prompts = self._context.prompts
+        return [dict(zip(prompts.models, row, strict=True)) for row in prompts.output_tokens.tolist()]
 
     async def _ready(self, target: LiveTarget) -> None:
         waiting = "waiting for the servers"

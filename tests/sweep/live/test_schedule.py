@@ -96,3 +96,12 @@ def test_a_system_message_stands_before_the_prompt() -> None:
     first = json.loads(asking(system="Be brief.").requests(ARRIVING, PROMPTS)[0].body)
     assert [message["role"] for message in first["messages"]] == ["system", "user"]
     assert first["messages"][0]["content"] == "Be brief."
+
+
+def test_mock_servers_are_told_the_grids_lengths_of_each_prompt() -> None:
+    lengths = [{"small": 3, "large": 30}, {"small": 5, "large": 50}, {"small": 7, "large": 70}]
+    told = [
+        json.loads(each.body)["rbx_output_tokens_by_model"]
+        for each in asking().requests(ARRIVING, PROMPTS, lengths)
+    ]
+    assert told == [lengths[row] for row in (1, 0, 2, 1)]
