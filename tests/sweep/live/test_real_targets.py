@@ -129,8 +129,8 @@ def test_text_that_is_not_to_be_kept_is_not_on_disk_while_the_cell_runs_either(
     (cell,) = plan.cells
     served = pq.read_table(tmp_path / "kept" / "served" / f"{cell.cell_id}.parquet").to_pylist()
     texts.update({(row["prompt_id"], "small"): fingerprint(row["response"]) for row in served})
-    answers = [row["response"].encode() for row in served]
-    assert all(len(answer) > 40 for answer in answers)
+    answers = [text for row in served if len(text := row["response"].encode()) > 40]
+    assert answers  # shorter ones might stand somewhere by chance
     plan = live_plan(
         target, [{"kind": "always", "model": "small"}], workload=WORKLOAD, keep_text=False, **FREELY
     )
