@@ -105,6 +105,9 @@ class LiveBoard:
         yield "TTFT", _quantiles(tally.ttft)
         yield "E2E", _quantiles(tally.e2e)
         yield "ended", _ended(tally)
+        if tally.budgets:
+            spent = tally.budgets.get("true", 0)
+            yield "budgets", f"{spent:,} of {sum(tally.budgets.values()):,} ended by theirs"
 
     def _eta(self) -> str:
         left = self._todo[self._finished :]

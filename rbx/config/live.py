@@ -76,10 +76,15 @@ Target = Annotated[
 
 
 class LoadClient(StrictModel):
-    """The open-loop client: ``processes`` share one schedule; deadlines are the client's own."""
+    """The open-loop client: ``processes`` share one schedule; deadlines are the client's own.
+
+    ``tokenizer`` is the ``tokenizer.json`` that counts the output of answers for which the server reports no
+    usage; without one their chunks are counted. Answers that are not kept can't be counted again.
+    """
 
     processes: Annotated[int, Field(ge=1, le=64, strict=True)] = 1
     max_connections: PositiveInt = 4096  # in all; a request that waits for one is late by that
+    tokenizer: Path | None = None
     connect_s: PositiveFloat = 10.0
     first_token_s: PositiveFloat = 300.0
     between_tokens_s: PositiveFloat = 120.0

@@ -45,6 +45,7 @@ def tally() -> Tally:
     found = Tally(requests=600, elapsed_s=10.0, sent=199, in_flight=7, waiting=2)
     found.ended = {"ok": 180, "error": 12}
     found.faults = {"status": 12}
+    found.budgets = {"true": 11, "false": 37}
     found.in_flight_by_instance = {"small_gpu/0": 2, "small_gpu/2": 1, "large_gpu/1": 2, "\x1b[31mred": 1}
     for k in range(1, 101):
         found.ttft.add(k / 100)
@@ -73,6 +74,7 @@ def test_the_panel_shows_where_the_cell_stands(clock: Clock) -> None:
     assert "policy 0 at 20 req/s, seed 0: sending" in shown
     assert "199 of 600, 2 late; 19.9 of 20 req/s" in shown
     assert "7, elsewhere 1, large_gpu 2, small_gpu 3, not answering yet 1" in shown
+    assert "11 of 48 ended by theirs" in shown
     assert re.search(r"TTFT +p50 0\.(49\d|50\d?) s", shown)
     assert re.search(r"p99 9\.[89]\d? s", shown)
     assert "error 12, ok 180 (status 12)" in shown

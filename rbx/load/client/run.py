@@ -59,7 +59,7 @@ def run_load(
         orders = {
             "url": target.url,
             "key": target.key,
-            "client": each.model_dump(),
+            "client": each.model_dump(mode="json"),
             "drain_s": drain_s,
             "journal": str(journal.absolute()),
             "keep_text": keep_text,

@@ -12,6 +12,7 @@ from rbx.load.client.result import LoadResult
 from rbx.load.client.sketch import Sketch
 
 INSTANCE = "x-rbx-instance"
+EXHAUSTED = "x-rbx-budget-exhausted"
 
 
 @dataclass
@@ -20,7 +21,8 @@ class Tally:
 
     ``waiting`` requests are due and wait for a connection. ``ttft`` (from scheduled) and ``e2e`` (scheduled
     to last token) are of ok answers. ``in_flight_by_instance`` goes by ``x-rbx-instance``, so that it
-    holds requests whose answer has begun; the rest of ``in_flight`` is not known yet.
+    holds requests whose answer has begun; the rest of ``in_flight`` is not known yet. ``budgets`` counts the
+    ended that had one, by whether it ended them (``true``, ``false``), as a gateway of ours tells.
     """
 
     requests: int
@@ -35,6 +37,7 @@ class Tally:
     ttft: Sketch = field(default_factory=Sketch)
     e2e: Sketch = field(default_factory=Sketch)
     in_flight_by_instance: Mapping[str, int] = field(default_factory=dict)
+    budgets: Mapping[str, int] = field(default_factory=dict)
 
 
 class Counts:
@@ -44,6 +47,7 @@ class Counts:
         """Nothing yet."""
         self.ended: Counter[str] = Counter()
         self.faults: Counter[str] = Counter()
+        self.budgets: Counter[str] = Counter()
         self.output_tokens = 0
         self.ttft, self.e2e = Sketch(), Sketch()
 
@@ -52,6 +56,8 @@ class Counts:
         self.ended[result.status] += 1
         if result.fault is not None:
             self.faults[result.fault] += 1
+        if (exhausted := result.headers.get(EXHAUSTED)) in ("true", "false"):
+            self.budgets[exhausted] += 1
         self.output_tokens += result.output_tokens or 0
         if result.status == "ok" and result.first_token_s is not None and result.last_token_s is not None:
             self.ttft.add(result.first_token_s - result.scheduled_s)
@@ -66,6 +72,7 @@ class Counts:
             "in_flight": len(instances),
             "ended": self.ended,
             "faults": self.faults,
+            "budgets": self.budgets,
             "output_tokens": self.output_tokens,
             "ttft": self.ttft.as_json(),
             "e2e": self.e2e.as_json(),
@@ -79,6 +86,7 @@ def tally(requests: int, elapsed_s: float, told: Iterable[Mapping[str, Any]]) ->
     ended: Counter[str] = Counter()
     faults: Counter[str] = Counter()
     instances: Counter[str] = Counter()
+    budgets: Counter[str] = Counter()
     for one in told:
         whole.processes += 1
         whole.sent += one["sent"]
@@ -90,5 +98,7 @@ def tally(requests: int, elapsed_s: float, told: Iterable[Mapping[str, Any]]) ->
         ended.update(one["ended"])
         faults.update(one["faults"])
         instances.update(one["instances"])
-    whole.ended, whole.faults, whole.in_flight_by_instance = ended, faults, instances
+        budgets.update(one["budgets"])
+    whole.ended, whole.faults, whole.budgets = ended, faults, budgets
+    whole.in_flight_by_instance = instances
     return whole

@@ -92,7 +92,7 @@ class Worker:
         self._sending = Sending(
             wires,
             origin,
-            LoadClient(**told["client"]),
+            LoadClient.model_validate(told["client"]),
             told["drain_s"],
             self._ended,
             redaction=Redaction([told["key"] or ""]),

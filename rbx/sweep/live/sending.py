@@ -11,8 +11,10 @@ from pathlib import Path
 
 from rbx.config.live import LoadClient
 from rbx.errors import StoreError
+from rbx.label.tokenizer import TokenCounter
 from rbx.load.client.health import ClientHealth
 from rbx.load.client.journal import read_journal
+from rbx.load.client.recount import recounted
 from rbx.load.client.request import LoadRequest, LoadTarget
 from rbx.load.client.result import LoadResult, not_sent
 from rbx.load.client.run import run_load
@@ -25,9 +27,15 @@ class Sender:
     """Sends schedules to one target, one at a time; ``journal`` is the file of the one under way."""
 
     def __init__(self, client: LoadClient, target: LoadTarget, journal: Path, *, keep_text: bool) -> None:
-        """Nothing is sent yet; without ``keep_text`` no answer's text reaches the disk."""
+        """Nothing is sent yet; without ``keep_text`` no answer's text reaches the disk.
+
+        Raises ``DatasetError`` for a tokenizer that can't be read.
+        """
         self._client, self._target, self._journal = client, target, journal
         self._keep_text = keep_text
+        self._counter = None
+        if client.tokenizer is not None and keep_text:
+            self._counter = TokenCounter(client.tokenizer)
 
     async def send(
         self, requests: Sequence[LoadRequest], drain_s: float, progress: Callable[[Tally], None] | None = None
@@ -57,7 +65,12 @@ class Sender:
             stop.set()
             await asyncio.gather(sending, return_exceptions=True)
             raise
-        return health, await asyncio.to_thread(lambda: list(read_journal(self._journal)))
+        return health, await asyncio.to_thread(self._results)
+
+    def _results(self) -> list[LoadResult]:
+        found = list(read_journal(self._journal))
+        counter = self._counter
+        return found if counter is None else [recounted(result, counter) for result in found]
 
     def _make_folder(self) -> None:
         try:

@@ -11,6 +11,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from tokenizers import Tokenizer
+from tokenizers.models import WordLevel
+from tokenizers.pre_tokenizers import WhitespaceSplit
 
 from rbx.load.client.hashed import fingerprint
 from rbx.load.client.tally import Tally
@@ -170,6 +173,32 @@ def test_any_endpoint_can_be_driven_without_a_gateway(
     price = 0.40e-6
     for row in records.to_pylist():
         assert row["cost_usd"] == pytest.approx((row["input_tokens"] + row["output_tokens"]) * price)
+
+
+def test_answers_without_usage_are_counted_by_a_tokenizer_where_one_is_named(
+    texts: dict[tuple[str, str], str], tmp_path: Path
+) -> None:
+    tokenizer = Tokenizer(WordLevel({"[UNK]": 0}, unk_token="[UNK]"))
+    tokenizer.pre_tokenizer = WhitespaceSplit()
+    tokenizer.save(str(tmp_path / "tokenizer.json"))
+    with serve_mock(small_pool(), time_scale=20.0) as mock:
+        mock.set_faults({"kind": "usage", "mode": "missing"})
+        url = mock.endpoints.instances["large_gpu/0"].url
+        plan = live_plan(
+            {"kind": "openai", "url": url, "model": "large"},
+            [{"kind": "external"}],
+            workload=WORKLOAD,
+            client={"tokenizer": str(tmp_path / "tokenizer.json")},
+            **FREELY,
+        )
+        run(plan, tmp_path / "sweep")
+    ((summary, records, _),) = kept(plan, tmp_path / "sweep")
+    assert summary["ok"] == N
+    (cell,) = plan.cells
+    served = pq.read_table(tmp_path / "sweep" / "served" / f"{cell.cell_id}.parquet").to_pylist()
+    words = {row["request"]: len(row["response"].split()) for row in served}
+    assert records["tokens_source"].to_pylist() == ["recount"] * N
+    assert dict(enumerate(records["output_tokens"].to_pylist())) == words
 
 
 class AtSent(Silent):
