@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
+
 from rbx.config.base import StrictModel
 
 
@@ -9,6 +11,6 @@ class Single(StrictModel):
     """One policy with no lists left; ``label`` names it in tables and figures."""
 
     @property
+    @abstractmethod
     def label(self) -> str:
         """Short unique name."""
-        raise NotImplementedError
