@@ -14,7 +14,8 @@ from typing import Annotated, Literal
 from pydantic import Field, field_validator, model_validator
 
 from rbx.config.base import NonNegativeFloat, StrictModel, Text
-from rbx.config.routed_policy import (
+from rbx.config.routed_policy import RoutedPolicy
+from rbx.config.router_spec import (
     AlwaysSpec,
     AvengersProSpec,
     MatrixFactorisationSpec,
@@ -24,7 +25,6 @@ from rbx.config.routed_policy import (
     PlainRouterSpec,
     PortSpec,
     RandomSpec,
-    RoutedPolicy,
 )
 from rbx.config.single_policy import Single
 

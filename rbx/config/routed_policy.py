@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterator
 from typing import Annotated, Literal, get_args
 
-from pydantic import Field, field_validator
+from pydantic import Field
 
-from rbx.config.base import NonNegativeFloat, StrictModel, Text, UnitFloat
-from rbx.config.dispatch import DispatchConfig, DispatchList, dispatch_label
+from rbx.config.base import NonNegativeFloat, UnitFloat
+from rbx.config.dispatch import DispatchConfig, dispatch_label
 from rbx.config.single_policy import Single
 
 TrainedRouterName = Literal["avengers-pro", "linear", "matrix-factorisation", "mlp"]
@@ -65,145 +63,3 @@ class RoutedPolicy(Single):
         """``passthrough/random`` or ``always:MODEL/shortest-queue``; ``unbatched`` where it is so."""
         path = "" if self.batched else " unbatched"
         return f"{self.router_label}/{dispatch_label(self.dispatch)}{path}"
-
-
-class _RoutedSpec(StrictModel):
-    """``batched: false`` decides on arrival: such a policy does not look at its batch mates."""
-
-    dispatch: DispatchList = ("shortest-queue",)
-    batched: tuple[bool, ...] = Field((True,), min_length=1)
-
-    def paths(self) -> Iterator[tuple[DispatchConfig, bool]]:
-        """Every dispatcher, on every path."""
-        yield from itertools.product(self.dispatch, self.batched)
-
-
-class PassthroughSpec(_RoutedSpec):
-    """No router: the dispatcher picks among all instances."""
-
-    kind: Literal["passthrough"]
-    dispatch: DispatchList = ("round-robin", "shortest-queue", "random")
-
-    def expand(self, models: tuple[str, ...]) -> Iterator[RoutedPolicy]:
-        """One policy a dispatcher and path."""
-        for dispatch, batched in self.paths():
-            yield RoutedPolicy(router="passthrough", dispatch=dispatch, batched=batched)
-
-
-class AlwaysSpec(_RoutedSpec):
-    """Every request to one model; ``"*"`` stands for each model of the pool in turn."""
-
-    kind: Literal["always"]
-    model: Text
-
-    def expand(self, models: tuple[str, ...]) -> Iterator[RoutedPolicy]:
-        """One policy a model and dispatcher; an unknown model is refused."""
-        if self.model != "*" and self.model not in models:
-            raise ValueError(f"always: the pool has no model {self.model!r}; it has {', '.join(models)}")
-        for model in models if self.model == "*" else (self.model,):
-            for dispatch, batched in self.paths():
-                yield RoutedPolicy(router="always", dispatch=dispatch, model=model, batched=batched)
-
-
-class RandomSpec(_RoutedSpec):
-    """A model drawn uniformly for each request, blind to the prompt."""
-
-    kind: Literal["random"]
-
-    def expand(self, models: tuple[str, ...]) -> Iterator[RoutedPolicy]:
-        """One policy a dispatcher and path."""
-        for dispatch, batched in self.paths():
-            yield RoutedPolicy(router="random", dispatch=dispatch, batched=batched)
-
-
-class MixSpec(_RoutedSpec):
-    """A model drawn with fixed shares for each request, blind to the prompt."""
-
-    kind: Literal["mix"]
-    shares: dict[str, Annotated[float, Field(ge=0, le=1e6, strict=True)]]
-
-    @field_validator("shares")
-    @classmethod
-    def _some_share(cls, shares: dict[str, float]) -> dict[str, float]:
-        if sum(shares.values()) <= 0:
-            raise ValueError("shares sum to zero")
-        return shares
-
-    def expand(self, models: tuple[str, ...]) -> Iterator[RoutedPolicy]:
-        """One policy a dispatcher and path; shares of unknown models are refused."""
-        unknown = [model for model in self.shares if model not in models]
-        if unknown:
-            raise ValueError(f"mix: the pool has no model {', '.join(unknown)}")
-        for dispatch, batched in self.paths():
-            yield RoutedPolicy(router="mix", dispatch=dispatch, shares=self.shares, batched=batched)
-
-
-class PlainRouterSpec(_RoutedSpec):
-    """The model of the highest predicted quality: by the bundle's neighbours, or a router trained into it."""
-
-    kind: Literal["knn", "linear", "mlp"]
-
-    def expand(self, models: tuple[str, ...]) -> Iterator[RoutedPolicy]:
-        """One policy a dispatcher and path."""
-        for dispatch, batched in self.paths():
-            yield RoutedPolicy(router=self.kind, dispatch=dispatch, batched=batched)
-
-
-class AvengersProSpec(_RoutedSpec):
-    """Avengers-Pro; ``performance_weight`` is p_w, the weight of quality against cost within a cluster."""
-
-    kind: Literal["avengers-pro"]
-    performance_weight: tuple[UnitFloat, ...] = Field((0.8,), min_length=1)
-
-    def expand(self, models: tuple[str, ...]) -> Iterator[RoutedPolicy]:
-        """One policy a weight, dispatcher and path."""
-        for weight in self.performance_weight:
-            for dispatch, batched in self.paths():
-                yield RoutedPolicy(
-                    router="avengers-pro", dispatch=dispatch, performance_weight=weight, batched=batched
-                )
-
-
-class MatrixFactorisationSpec(_RoutedSpec):
-    """RouteLLM's matrix factorisation; a ``threshold`` on P(strong beats weak), or null for all models."""
-
-    kind: Literal["matrix-factorisation"]
-    threshold: tuple[UnitFloat | None, ...] = Field((None,), min_length=1)
-
-    def expand(self, models: tuple[str, ...]) -> Iterator[RoutedPolicy]:
-        """One policy a threshold, dispatcher and path."""
-        for threshold in self.threshold:
-            for dispatch, batched in self.paths():
-                yield RoutedPolicy(
-                    router="matrix-factorisation", dispatch=dispatch, threshold=threshold, batched=batched
-                )
-
-
-class OmniRouterSpec(_RoutedSpec):
-    """The cheapest model whose predicted quality reaches ``min_quality``, else the best; after OmniRouter."""
-
-    kind: Literal["omni-router"]
-    min_quality: tuple[UnitFloat, ...] = Field((0.5,), min_length=1)
-
-    def expand(self, models: tuple[str, ...]) -> Iterator[RoutedPolicy]:
-        """One policy a bound, dispatcher and path."""
-        for bound in self.min_quality:
-            for dispatch, batched in self.paths():
-                yield RoutedPolicy(
-                    router="omni-router", dispatch=dispatch, min_quality=bound, batched=batched
-                )
-
-
-class PortSpec(_RoutedSpec):
-    """Quality less what a model's budget makes its cost worth; after PORT. The budget is a request's mean."""
-
-    kind: Literal["port"]
-    mean_budget_usd: tuple[MeanBudget, ...] = Field(min_length=1)
-
-    def expand(self, models: tuple[str, ...]) -> Iterator[RoutedPolicy]:
-        """One policy a budget, dispatcher and path."""
-        for budget_usd in self.mean_budget_usd:
-            for dispatch, batched in self.paths():
-                yield RoutedPolicy(
-                    router="port", dispatch=dispatch, mean_budget_usd=budget_usd, batched=batched
-                )

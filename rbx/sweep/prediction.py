@@ -14,6 +14,7 @@ from rbx.heads.bundle import Bundle
 from rbx.heads.embedding_cache import encode_cached
 from rbx.heads.predictions import Predictions
 from rbx.heads.routers.asked import asked_router
+from rbx.heads.routers.head import AskedPrompts
 from rbx.policy.request_table import Floats, Ints
 
 
@@ -34,7 +35,10 @@ def router_scores(
             "workload.split: test"
         )
     embeddings = encode_cached(bundle.encoder, [view.prompts[row] for row in rows])
-    return {policy.router_label: asked_router(bundle, policy, pool).score(embeddings) for policy in asking}
+    prompts = AskedPrompts(
+        [view.prompts[row] for row in rows], embeddings, [view.sources[row] for row in rows]
+    )
+    return {policy.router_label: asked_router(bundle, policy, pool).score(prompts) for policy in asking}
 
 
 def predict_prompts(bundle: Bundle, view: GridView, rows: Ints) -> Predictions:

@@ -2,14 +2,31 @@
 
 from __future__ import annotations
 
+import numpy as np
+from numpy.typing import NDArray
+
 from rbx.config.policy import RoutedPolicy
 from rbx.config.pool import Pool
 from rbx.errors import BundleError
+from rbx.grid.schema import GridView
 from rbx.heads.bundle import Bundle
+from rbx.heads.encoder import Embeddings
 from rbx.heads.routers.avengers_pro import AvengersPro
-from rbx.heads.routers.head import RouterHead
+from rbx.heads.routers.head import AskedPrompts, RouterHead
 from rbx.heads.routers.matrix_factorisation import MatrixFactorisation
 from rbx.heads.routers.prices import model_prices_usd
+
+Ints = NDArray[np.int64]
+
+
+def asked_prompts(view: GridView, embeddings: Embeddings, rows: Ints) -> AskedPrompts:
+    """``rows`` of a grid, whose prompts have ``embeddings`` (grid's prompts, dim)."""
+    chosen = rows.tolist()
+    return AskedPrompts(
+        tuple(view.prompts[row] for row in chosen),
+        embeddings[rows],
+        tuple(view.sources[row] for row in chosen),
+    )
 
 
 def asked_router(bundle: Bundle, policy: RoutedPolicy, pool: Pool) -> RouterHead:

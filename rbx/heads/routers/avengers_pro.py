@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 from scipy.special import softmax
 
 from rbx.errors import BundleError
-from rbx.heads.encoder import Embeddings
-from rbx.heads.routers.head import Arrays
+from rbx.heads.routers.head import Arrays, AskedPrompts
 from rbx.heads.routers.task import RouterTask
 
 Floats = NDArray[np.float64]
@@ -97,9 +96,9 @@ class AvengersPro:
         np.put_along_axis(rank, order, np.arange(order.shape[1])[None, :], axis=1)
         return rank.astype(np.int64)
 
-    def score(self, embeddings: Embeddings) -> Floats:
+    def score(self, prompts: AskedPrompts) -> Floats:
         """See ``RouterHead``."""
-        distance = 1.0 - embeddings.astype(np.float64) @ self.centres.T
+        distance = 1.0 - prompts.embeddings.astype(np.float64) @ self.centres.T
         nearest = np.argsort(distance, axis=1, kind="stable")[:, : self.top_k]
         weight = softmax(-self.beta * np.take_along_axis(distance, nearest, axis=1), axis=1)
         return np.asarray(np.einsum("pk,pkm->pm", weight, 1.0 / (1.0 + self.rank[nearest])))
@@ -172,6 +171,6 @@ def _utility(head: AvengersPro, held: RouterTask) -> float:
     rows = np.arange(len(score))
     gained = []
     for weight in PERFORMANCE_WEIGHTS:
-        pick = head.weighing(weight).score(held.embeddings[known]).argmax(axis=1)
+        pick = head.weighing(weight).score(held.prompts)[known].argmax(axis=1)
         gained.append(np.mean(weight * score[rows, pick] + (1.0 - weight) * thrift[rows, pick]))
     return float(np.mean(gained))

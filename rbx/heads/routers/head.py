@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +12,17 @@ from rbx.heads.encoder import Embeddings
 
 Floats = NDArray[np.float64]
 Arrays = dict[str, NDArray[Any]]
+
+
+class AskedPrompts(NamedTuple):
+    """P prompts as a router may read them: ``texts`` (P,), and their unit ``embeddings`` (P, dim).
+
+    ``sources`` (P,) name the data sets that the prompts are from; None behind a gateway, where nobody knows.
+    """
+
+    texts: Sequence[str]
+    embeddings: Embeddings
+    sources: Sequence[str] | None = None
 
 
 class RouterHead(Protocol):
@@ -35,6 +47,6 @@ class RouterHead(Protocol):
         """Parameters."""
         ...
 
-    def score(self, embeddings: Embeddings) -> Floats:
-        """Scores (P, M) for unit ``embeddings`` (P, dim)."""
+    def score(self, prompts: AskedPrompts) -> Floats:
+        """Scores (P, M) for P prompts."""
         ...

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rbx.heads.encoder import Embeddings
-from rbx.heads.routers.head import Arrays
+from rbx.heads.routers.head import Arrays, AskedPrompts
 from rbx.heads.routers.task import RouterTask
 
 Floats = NDArray[np.float64]
@@ -36,9 +35,9 @@ class LinearRouter:
         """See ``RouterHead``."""
         return {"weights": self.weights, "offset": self.offset}
 
-    def score(self, embeddings: Embeddings) -> Floats:
+    def score(self, prompts: AskedPrompts) -> Floats:
         """Predicted scores; see ``RouterHead``."""
-        return np.asarray(embeddings.astype(np.float64) @ self.weights + self.offset)
+        return np.asarray(prompts.embeddings.astype(np.float64) @ self.weights + self.offset)
 
 
 def train(task: RouterTask, seed: int) -> LinearRouter:

@@ -16,7 +16,7 @@ from scipy.special import expit
 
 from rbx.errors import BundleError
 from rbx.heads.encoder import Embeddings
-from rbx.heads.routers.head import Arrays
+from rbx.heads.routers.head import Arrays, AskedPrompts
 from rbx.heads.routers.task import Floats, Ints, RouterTask
 
 RANK = 64
@@ -74,12 +74,12 @@ class MatrixFactorisation:
         delta = self._delta(embeddings)
         return np.asarray(expit(delta[:, strong] - delta[:, weak]))
 
-    def score(self, embeddings: Embeddings) -> Floats:
+    def score(self, prompts: AskedPrompts) -> Floats:
         """δ, or with a threshold what it leaves of strong and weak; see ``RouterHead``."""
         if self.threshold is None:
-            return self._delta(embeddings)
-        wins = self.strong_wins(embeddings) >= self.threshold
-        found = np.full((len(embeddings), len(self.models)), -1.0)
+            return self._delta(prompts.embeddings)
+        wins = self.strong_wins(prompts.embeddings) >= self.threshold
+        found = np.full((len(prompts.texts), len(self.models)), -1.0)
         found[:, self.models.index(self.weak)] = 0.0
         found[:, self.models.index(self.strong)] = np.where(wins, 1.0, -1.0)
         return found

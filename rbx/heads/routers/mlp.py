@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rbx.heads.encoder import Embeddings
-from rbx.heads.routers.head import Arrays
+from rbx.heads.routers.head import Arrays, AskedPrompts
 from rbx.heads.routers.task import RouterTask
 
 Floats = NDArray[np.float64]
@@ -62,9 +62,9 @@ class MlpRouter:
                 found[f"offsets_{which}_{layer}"] = network.offsets[layer]
         return found
 
-    def score(self, embeddings: Embeddings) -> Floats:
+    def score(self, prompts: AskedPrompts) -> Floats:
         """Predicted scores; see ``RouterHead``."""
-        inputs = embeddings.astype(np.float64)
+        inputs = prompts.embeddings.astype(np.float64)
         return np.concatenate([network(inputs) for network in self.networks], axis=1)
 
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from rbx.errors import BundleError
 from rbx.heads.encoder import Embeddings
+from rbx.heads.routers.head import AskedPrompts
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -20,7 +21,7 @@ FOLDS = 5
 
 @dataclass(frozen=True)
 class RouterTask:
-    """N training prompts, M models; NaN where a label is missing.
+    """N training prompts with the data sets they are from, M models; NaN where a label is missing.
 
     ``embeddings`` (N, dim) are unit vectors of the bundle's encoder; ``score`` and ``output_tokens`` (N, M);
     ``input_tokens`` (N,); ``price_in_usd`` and ``price_out_usd`` (M,) are per token.
@@ -28,6 +29,7 @@ class RouterTask:
 
     models: tuple[str, ...]
     texts: tuple[str, ...]
+    sources: tuple[str, ...]
     embeddings: Embeddings
     score: Floats
     input_tokens: Ints
@@ -43,6 +45,11 @@ class RouterTask:
         unlabelled = [self.models[j] for j in range(m) if np.isnan(self.score[:, j]).all()]
         if unlabelled:
             raise BundleError(f"no training prompt has a score for {', '.join(unlabelled)}")
+
+    @property
+    def prompts(self) -> AskedPrompts:
+        """The prompts as they are asked about."""
+        return AskedPrompts(self.texts, self.embeddings, self.sources)
 
     @property
     def n_models(self) -> int:
@@ -70,6 +77,7 @@ class RouterTask:
         return RouterTask(
             self.models,
             tuple(self.texts[row] for row in keep.tolist()),
+            tuple(self.sources[row] for row in keep.tolist()),
             self.embeddings[keep],
             self.score[keep],
             self.input_tokens[keep],

@@ -15,6 +15,7 @@ from rbx.heads.bundle import Bundle
 from rbx.heads.embedding_cache import encode_cached
 from rbx.heads.evaluation import Interval, bootstrap_mean
 from rbx.heads.progress import Progress, silent
+from rbx.heads.routers.asked import asked_prompts
 from rbx.heads.routers.build import train_router
 from rbx.heads.routers.head import RouterHead
 from rbx.heads.routers.prices import model_prices_usd
@@ -50,6 +51,7 @@ def train_routers(
     task = RouterTask(
         models=reduced.models,
         texts=tuple(view.prompts[row] for row in reduced.train),
+        sources=tuple(view.sources[row] for row in reduced.train),
         embeddings=embeddings[reduced.train],
         score=reduced.score[reduced.train],
         input_tokens=view.input_tokens[reduced.train],
@@ -57,6 +59,7 @@ def train_routers(
         price_in_usd=price_in_usd,
         price_out_usd=price_out_usd,
     )
+    unseen = asked_prompts(view, embeddings, reduced.test)
     trained: dict[str, RouterHead] = {}
     figures = []
     for done, name in enumerate(names):
@@ -64,7 +67,7 @@ def train_routers(
         start_s = time.perf_counter()
         trained[name] = train_router(name, task, seed)
         took_s = time.perf_counter() - start_s
-        scores = trained[name].score(embeddings[reduced.test])
+        scores = trained[name].score(unseen)
         figures.append(_routed(name, task.models, scores, reduced.score[reduced.test], seed, took_s))
     progress("train routers", len(names), len(names))
     return dataclasses.replace(bundle, routers={**bundle.routers, **trained}), tuple(figures)

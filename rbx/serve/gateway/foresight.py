@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from rbx.heads.bundle import Bundle
 from rbx.heads.knn import PRODUCT_FROM_QUERIES
-from rbx.heads.routers.head import RouterHead
+from rbx.heads.routers.head import AskedPrompts, RouterHead
 
 Floats = NDArray[np.float64]
 
@@ -91,7 +91,7 @@ class Foresight:
 def _predict(bundle: Bundle, texts: list[str], router: RouterHead | None = None) -> Foreseen:
     embeddings = bundle.encode(texts)
     found = bundle.knn.predict(embeddings)
-    score = found.quality if router is None else router.score(embeddings)
+    score = found.quality if router is None else router.score(AskedPrompts(texts, embeddings))
     return Foreseen(found.quality, found.length_tokens, score)
 
 

@@ -6,10 +6,12 @@ from dataclasses import replace
 
 import numpy as np
 
+from rbx.heads.routers.head import AskedPrompts
 from rbx.heads.routers.task import RouterTask
 
 MODELS = ("small", "middle", "large")
 KINDS = 3
+SUBJECTS = ("geometry of circles", "history of Rome", "sorting in Python")
 
 
 def planted(n: int = 240, dim: int = 12, seed: int = 0, missing: float = 0.0) -> RouterTask:
@@ -23,7 +25,8 @@ def planted(n: int = 240, dim: int = 12, seed: int = 0, missing: float = 0.0) ->
     score[rng.random(score.shape) < missing] = np.nan
     return RouterTask(
         models=MODELS,
-        texts=tuple(f"prompt {row}" for row in range(n)),
+        texts=tuple(f"{SUBJECTS[row % KINDS]}, question {row}" for row in range(n)),
+        sources=tuple(SUBJECTS[row % KINDS] for row in range(n)),
         embeddings=vectors.astype(np.float32),
         score=score,
         input_tokens=np.full(n, 100),
@@ -31,6 +34,11 @@ def planted(n: int = 240, dim: int = 12, seed: int = 0, missing: float = 0.0) ->
         price_in_usd=np.array([1e-7, 2e-7, 4e-7]),
         price_out_usd=np.array([1e-7, 2e-7, 4e-7]),
     )
+
+
+def some(task: RouterTask, rows: slice) -> AskedPrompts:
+    """Some of a task's prompts as they are asked about."""
+    return AskedPrompts(task.texts[rows], task.embeddings[rows], task.sources[rows])
 
 
 def kinds(task: RouterTask) -> np.ndarray[tuple[int], np.dtype[np.int64]]:

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from rbx.errors import BundleError
 from rbx.heads.routers.avengers_pro import CLUSTERS, AvengersPro, train
+from rbx.heads.routers.head import AskedPrompts
 from tests.heads.routers.planted import planted
 
 
@@ -57,7 +58,7 @@ def test_scores_follow_the_published_steps(seed: int, weight: float, top_k: int)
     )
     embeddings = rng.normal(size=(7, 5)).astype(np.float32)
     expected = [by_hand(head, row) for row in embeddings.astype(np.float64).tolist()]
-    assert np.allclose(head.score(embeddings), expected, atol=1e-12)
+    assert np.allclose(head.score(AskedPrompts([""] * 7, embeddings)), expected, atol=1e-12)
 
 
 def test_the_number_of_clusters_is_chosen_on_held_out_prompts_and_told() -> None:
@@ -69,7 +70,7 @@ def test_the_number_of_clusters_is_chosen_on_held_out_prompts_and_told() -> None
 
 def test_a_low_performance_weight_chooses_the_cheapest_model() -> None:
     task = planted()
-    picked = train(task, seed=0).weighing(0.0).score(task.embeddings).argmax(axis=1)
+    picked = train(task, seed=0).weighing(0.0).score(task.prompts).argmax(axis=1)
     assert set(picked.tolist()) == {0}
 
 
@@ -77,7 +78,7 @@ def test_new_prices_need_no_new_training() -> None:
     task = planted()
     head = train(task, seed=0).weighing(0.0)
     turned = head.priced(task.price_in_usd[::-1].copy(), task.price_out_usd[::-1].copy())
-    assert set(turned.score(task.embeddings).argmax(axis=1).tolist()) == {2}
+    assert set(turned.score(task.prompts).argmax(axis=1).tolist()) == {2}
 
 
 def test_a_weight_outside_the_unit_interval_is_refused() -> None:

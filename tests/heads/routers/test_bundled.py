@@ -10,6 +10,7 @@ import pytest
 from rbx.errors import BundleError
 from rbx.heads import bundle as bundle_module
 from rbx.heads.bundle import Bundle
+from rbx.heads.routers.head import AskedPrompts
 from rbx.heads.routers.train import train_routers
 from rbx.heads.train import TrainOptions, train_bundle
 from tests.heads import pools
@@ -32,10 +33,11 @@ def test_routers_join_a_bundle_without_changing_what_it_is(bundle: Bundle, tmp_p
     assert all(sum(figure.shares.values()) == pytest.approx(1.0) for figure in figures)
     fuller.save(tmp_path / "bundle")
     loaded = Bundle.load(tmp_path / "bundle")
-    vectors = HashEncoder().encode(pools.view().prompts[:5])
+    texts = pools.view().prompts[:5]
+    asked = AskedPrompts(texts, HashEncoder().encode(texts), pools.view().sources[:5])
     for name in names:
-        expected = fuller.router(name).score(vectors)
-        np.testing.assert_array_equal(loaded.router(name).score(vectors), expected)
+        expected = fuller.router(name).score(asked)
+        np.testing.assert_array_equal(loaded.router(name).score(asked), expected)
         assert loaded.router(name).models == loaded.models
 
 

@@ -38,7 +38,7 @@ def test_a_threshold_chooses_between_strong_and_weak_alone() -> None:
     assert head.strong != head.weak
     chances = head.strong_wins(task.embeddings)
     for threshold in (0.0, 0.5, 1.0):
-        picked = head.between(threshold).score(task.embeddings).argmax(axis=1)
+        picked = head.between(threshold).score(task.prompts).argmax(axis=1)
         strong, weak = task.models.index(head.strong), task.models.index(head.weak)
         assert np.array_equal(picked, np.where(chances >= threshold, strong, weak))
     right = kinds(task) == task.models.index(head.strong)

@@ -11,6 +11,7 @@ from rbx.errors import ConfigError
 from rbx.heads.bundle import Bundle
 from rbx.heads.routers.avengers_pro import AvengersPro
 from rbx.heads.routers.build import ROUTERS
+from rbx.heads.routers.head import AskedPrompts
 from rbx.heads.routers.train import train_routers
 from tests.heads import pools
 from tests.heads.conftest import HashEncoder
@@ -44,7 +45,10 @@ def test_each_request_goes_to_the_model_that_the_router_scores_highest(
     head = taught.router(policy["kind"])
     if isinstance(head, AvengersPro):
         head = head.weighing(1.0)
-    wanted = [taught.models[int(np.argmax(row))] for row in head.score(taught.encode(PROMPTS))]
+    wanted = [
+        taught.models[int(np.argmax(row))]
+        for row in head.score(AskedPrompts(PROMPTS, taught.encode(PROMPTS)))
+    ]
     with serving(config(policy=policy), bundle=taught) as place:
         for prompt, model in zip(PROMPTS, wanted, strict=True):
             answer = place.client.post("/v1/completions", json={"prompt": prompt})
