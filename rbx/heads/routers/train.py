@@ -13,6 +13,7 @@ from rbx.config.pool import Pool
 from rbx.grid.schema import GridView
 from rbx.heads.bundle import Bundle
 from rbx.heads.embedding_cache import encode_cached
+from rbx.heads.encoder import Embeddings
 from rbx.heads.evaluation import Interval, bootstrap_mean
 from rbx.heads.progress import Progress, silent
 from rbx.heads.routers.asked import asked_prompts
@@ -20,7 +21,7 @@ from rbx.heads.routers.build import train_router
 from rbx.heads.routers.head import RouterHead
 from rbx.heads.routers.prices import model_prices_usd
 from rbx.heads.routers.task import RouterTask
-from rbx.heads.train import reduce_to_pool
+from rbx.heads.train import Task, reduce_to_pool
 
 
 @dataclass(frozen=True)
@@ -47,18 +48,7 @@ def train_routers(
     bundle.check_pool(pool)
     reduced = reduce_to_pool(view, pool)
     embeddings = encode_cached(bundle.encoder, view.prompts, progress)
-    price_in_usd, price_out_usd = model_prices_usd(pool)
-    task = RouterTask(
-        models=reduced.models,
-        texts=tuple(view.prompts[row] for row in reduced.train),
-        sources=tuple(view.sources[row] for row in reduced.train),
-        embeddings=embeddings[reduced.train],
-        score=reduced.score[reduced.train],
-        input_tokens=view.input_tokens[reduced.train],
-        output_tokens=reduced.length[reduced.train],
-        price_in_usd=price_in_usd,
-        price_out_usd=price_out_usd,
-    )
+    task = router_task(reduced, embeddings, pool)
     unseen = asked_prompts(view, embeddings, reduced.test)
     trained: dict[str, RouterHead] = {}
     figures = []
@@ -71,6 +61,23 @@ def train_routers(
         figures.append(_routed(name, task.models, scores, reduced.score[reduced.test], seed, took_s))
     progress("train routers", len(names), len(names))
     return dataclasses.replace(bundle, routers={**bundle.routers, **trained}), tuple(figures)
+
+
+def router_task(reduced: Task, embeddings: Embeddings, pool: Pool) -> RouterTask:
+    """What routers learn from: the training prompts of a grid whose prompts have ``embeddings`` (P, dim)."""
+    view, train = reduced.view, reduced.train
+    price_in_usd, price_out_usd = model_prices_usd(pool)
+    return RouterTask(
+        models=reduced.models,
+        texts=tuple(view.prompts[row] for row in train),
+        sources=tuple(view.sources[row] for row in train),
+        embeddings=embeddings[train],
+        score=reduced.score[train],
+        input_tokens=view.input_tokens[train],
+        output_tokens=reduced.length[train],
+        price_in_usd=price_in_usd,
+        price_out_usd=price_out_usd,
+    )
 
 
 def _routed(
