@@ -6,12 +6,12 @@ constant that its dispatcher does not have is refused.
 
 from __future__ import annotations
 
-import itertools
 from typing import Annotated, Any, ClassVar, Literal, get_args
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag
 
 from rbx.config.base import NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt, StrictModel
+from rbx.config.multiplied import multiplied
 
 Dispatch = Literal["round-robin", "shortest-queue", "random"]
 
@@ -171,29 +171,12 @@ def _named(entry: Any) -> Any:
     return {"kind": entry} if isinstance(entry, str) and entry in _SCORED else entry
 
 
-def _multiplied(entries: Any) -> Any:
-    """Lists of constants multiplied out: one entry for each combination."""
-    if not isinstance(entries, (list, tuple)):
-        return entries
-    single: list[Any] = []
-    for entry in entries:
-        lists = {k: v for k, v in entry.items() if isinstance(v, list)} if isinstance(entry, dict) else {}
-        for name, values in lists.items():
-            if not values:
-                raise ValueError(f"{entry.get('kind')}: {name} is an empty list")
-        single += [
-            {**entry, **dict(zip(lists, values, strict=True))} if lists else entry
-            for values in itertools.product(*lists.values())
-        ]
-    return single
-
-
 DispatchConfig = Annotated[
     Annotated[Dispatch, Tag("name")] | Annotated[ScoreConfig, Tag("scored")],
     Discriminator(_tag),
     BeforeValidator(_named),
 ]
-DispatchList = Annotated[tuple[DispatchConfig, ...], BeforeValidator(_multiplied), Field(min_length=1)]
+DispatchList = Annotated[tuple[DispatchConfig, ...], BeforeValidator(multiplied), Field(min_length=1)]
 
 
 def dispatch_label(dispatch: DispatchConfig) -> str:
