@@ -14,6 +14,7 @@ from typing import Annotated, Literal
 from pydantic import Field, field_validator, model_validator
 
 from rbx.config.base import NonNegativeFloat, StrictModel, Text
+from rbx.config.filter import Filterable, FilteredSpec
 from rbx.config.routed_policy import RoutedPolicy
 from rbx.config.router_spec import (
     AlwaysSpec,
@@ -27,6 +28,7 @@ from rbx.config.router_spec import (
     RandomSpec,
 )
 from rbx.config.single_policy import Single
+from rbx.config.ttft_source import TtftSource
 
 __all__ = [
     "BearPolicy",
@@ -44,7 +46,6 @@ __all__ = [
 ]
 
 LatencySource = Literal["xgboost", "prior", "bea"]
-TtftSource = Literal["bea", "prefill-throughput", "lps", "lps-engine"]
 Fallback = Literal["min-ttft", "sacrifice", "shed"]
 
 WEIGHT_LISTS: dict[str, tuple[tuple[float, float, float], ...]] = {
@@ -76,7 +77,7 @@ Scale = Annotated[float, Field(ge=1e-3, le=1e3, strict=True)]
 Weights = tuple[NonNegativeFloat, NonNegativeFloat, NonNegativeFloat]
 
 
-class RouteBalancePolicy(Single):
+class RouteBalancePolicy(Filterable, Single):
     """Eq. 1 and Algorithm 1 of arXiv 2606.17949 with one weight tuple."""
 
     kind: Literal["routebalance"] = "routebalance"
@@ -95,10 +96,10 @@ class RouteBalancePolicy(Single):
         q, latency, cost = self.weights
         extra = "" if self.quality == "raw" else f" {self.quality}"
         extra += "" if self.latency == "xgboost" else f" {self.latency}"
-        return f"rb q{q:.2f} l{latency:.2f} c{cost:.2f}{extra}"
+        return f"rb q{q:.2f} l{latency:.2f} c{cost:.2f}{extra}{self.filter_words}"
 
 
-class BearPolicy(Single):
+class BearPolicy(Filterable, Single):
     """BEAR (arXiv 2607.18253) with one rule and one TTFT estimator; ``ttft: null`` leaves latency out.
 
     ``cost_weight_per_usd`` is λ (5e-4 per micro-dollar in the paper), ``delta_per_s`` δ of the soft rule,
@@ -142,10 +143,11 @@ class BearPolicy(Single):
             "shuffled": self.shuffled,
             "batched": self.batched,
         }
-        return " ".join([name, *(words for words, departs in extra.items() if departs)])
+        words = [name, *(words for words, departs in extra.items() if departs)]
+        return " ".join(words) + self.filter_words
 
 
-class ScorePolicy(Single):
+class ScorePolicy(Filterable, Single):
     """SCORE with one λ: quality − λ·(w_C·cost + w_L·latency); its units are not published (docs/bear.md).
 
     ``cost_weight`` is per micro-dollar of output, ``latency_weight`` per second. ``decode_step`` says where
@@ -168,9 +170,8 @@ class ScorePolicy(Single):
             "current step": self.decode_step == "current",
             "batched": self.batched,
         }
-        return " ".join(
-            [f"score λ{self.tradeoff:g}", *(words for words, departs in extra.items() if departs)]
-        )
+        words = [f"score λ{self.tradeoff:g}", *(words for words, departs in extra.items() if departs)]
+        return " ".join(words) + self.filter_words
 
 
 class ExternalPolicy(Single):
@@ -186,7 +187,7 @@ class ExternalPolicy(Single):
         return self.name
 
 
-class RouteBalanceSpec(StrictModel):
+class RouteBalanceSpec(FilteredSpec):
     """``weights`` is a list of (quality, latency, cost) tuples, or the name of a known list."""
 
     kind: Literal["routebalance"]
@@ -210,17 +211,17 @@ class RouteBalanceSpec(StrictModel):
         return value
 
     def expand(self, models: tuple[str, ...]) -> Iterator[RouteBalancePolicy]:
-        """Every combination of weights, quality scale and latency source."""
+        """Every combination of filter, weights, quality scale and latency source."""
         tuples = WEIGHT_LISTS[self.weights] if isinstance(self.weights, str) else self.weights
-        for quality in self.quality:
-            for latency in self.latency:
-                for weights in tuples:
-                    total = sum(weights)
-                    q, lat, cost = (weight / total for weight in weights)
-                    yield RouteBalancePolicy(weights=(q, lat, cost), quality=quality, latency=latency)
+        for rule, quality, latency, weights in itertools.product(
+            self.filter, self.quality, self.latency, tuples
+        ):
+            total = sum(weights)
+            q, lat, cost = (weight / total for weight in weights)
+            yield RouteBalancePolicy(weights=(q, lat, cost), quality=quality, latency=latency, filter=rule)
 
 
-class BearSpec(StrictModel):
+class BearSpec(FilteredSpec):
     """``bear`` entries of an experiment; every list multiplies."""
 
     kind: Literal["bear"]
@@ -263,24 +264,28 @@ class BearSpec(StrictModel):
             "in_flight",
             "step_time_scale",
             "shuffled",
+            "filter",
         )
         shared = {"rule": self.rule, "cost_weight_per_usd": self.cost_weight_per_usd, "batched": self.batched}
         for values in itertools.product(*(getattr(self, name) for name in names)):
             yield BearPolicy(**shared, **dict(zip(names, values, strict=True)))
 
 
-class LatencyAgnosticSpec(StrictModel):
+class LatencyAgnosticSpec(FilteredSpec):
     """The best quality for the money, wherever it queues: BEAR without its estimator."""
 
     kind: Literal["latency-agnostic"]
     cost_weight_per_usd: CostWeight = 500.0
 
     def expand(self, models: tuple[str, ...]) -> Iterator[BearPolicy]:
-        """One policy."""
-        yield BearPolicy(rule="soft", ttft=None, cost_weight_per_usd=self.cost_weight_per_usd)
+        """One policy a filter."""
+        for rule in self.filter:
+            yield BearPolicy(
+                rule="soft", ttft=None, cost_weight_per_usd=self.cost_weight_per_usd, filter=rule
+            )
 
 
-class ScoreSpec(StrictModel):
+class ScoreSpec(FilteredSpec):
     """``score`` entries of an experiment; every list multiplies."""
 
     kind: Literal["score"]
@@ -292,7 +297,7 @@ class ScoreSpec(StrictModel):
 
     def expand(self, models: tuple[str, ...]) -> Iterator[ScorePolicy]:
         """Every combination."""
-        names = ("tradeoff", "cost_weight", "latency_weight", "decode_step", "batched")
+        names = ("tradeoff", "cost_weight", "latency_weight", "decode_step", "batched", "filter")
         for values in itertools.product(*(getattr(self, name) for name in names)):
             yield ScorePolicy(**dict(zip(names, values, strict=True)))
 

@@ -19,9 +19,16 @@ _REPLAYED = ("true_lengths", "in_flight", "step_time_scale")
 
 def policy_spec(policy: SinglePolicy) -> dict[str, Any]:
     """The ``PolicySpec`` that stands for this policy alone, as JSON."""
-    data = policy.model_dump(mode="json")
     if isinstance(policy, ExternalPolicy):
         return {"kind": "external", "name": policy.name}
+    data = policy.model_dump(mode="json", exclude={"filter"})
+    behind = {} if policy.filter is None else {"filter": [policy.filter.model_dump(mode="json")]}
+    return {**_unfiltered(policy, data), **behind}
+
+
+def _unfiltered(
+    policy: RouteBalancePolicy | BearPolicy | ScorePolicy | RoutedPolicy, data: dict[str, Any]
+) -> dict[str, Any]:
     if isinstance(policy, RouteBalancePolicy):
         return _listed(data, "weights", "quality", "latency")
     if isinstance(policy, ScorePolicy):
@@ -45,6 +52,8 @@ def _routed(data: dict[str, Any]) -> dict[str, Any]:
         "port": ("mean_budget_usd",),
     }.get(router, ())
     shared = {"kind": router, "dispatch": [data["dispatch"]], "batched": [data["batched"]]}
+    if "deployment" in data:
+        shared["deployment"] = [data["deployment"]]
     return {**shared, **{name: data[name] for name in own}, **{name: [data[name]] for name in swept}}
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, get_args
+from typing import Annotated, ClassVar, Literal, get_args
 
 from pydantic import Field
 
 from rbx.config.base import NonNegativeFloat, UnitFloat
+from rbx.config.deployment import Deployment, InBatch
 from rbx.config.dispatch import DispatchConfig, dispatch_label
+from rbx.config.filter import Filterable
 from rbx.config.single_policy import Single
 
 TrainedRouterName = Literal["avengers-pro", "linear", "matrix-factorisation", "mlp"]
@@ -18,13 +20,14 @@ RouterName = (
 MeanBudget = Annotated[float, Field(gt=0, le=1e6, strict=True)]
 
 
-class RoutedPolicy(Single):
+class RoutedPolicy(Filterable, Single):
     """A router and a dispatcher; ``passthrough`` lets the dispatcher choose over all instances.
 
     ``performance_weight`` belongs to ``avengers-pro``, ``threshold`` to ``matrix-factorisation`` (null: the
     best of all models), ``min_quality`` to ``omni-router``, ``mean_budget_usd`` to ``port``.
     """
 
+    newer: ClassVar[frozenset[str]] = Filterable.newer | {"deployment"}
     kind: Literal["routed"] = "routed"
     router: RouterName
     dispatch: DispatchConfig
@@ -35,6 +38,7 @@ class RoutedPolicy(Single):
     min_quality: UnitFloat | None = None
     mean_budget_usd: MeanBudget | None = None
     batched: bool = True
+    deployment: Deployment = InBatch()
 
     @property
     def trained_router(self) -> TrainedRouterName | None:
@@ -60,6 +64,8 @@ class RoutedPolicy(Single):
 
     @property
     def label(self) -> str:
-        """``passthrough/random`` or ``always:MODEL/shortest-queue``; ``unbatched`` where it is so."""
+        """``passthrough/random`` or ``always:MODEL/shortest-queue``; what else departs from the defaults."""
         path = "" if self.batched else " unbatched"
-        return f"{self.router_label}/{dispatch_label(self.dispatch)}{path}"
+        if self.deployment != InBatch():
+            path += f" {self.deployment.label}"
+        return f"{self.router_label}/{dispatch_label(self.dispatch)}{path}{self.filter_words}"

@@ -4,30 +4,45 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
-from rbx.config.base import StrictModel, Text, UnitFloat
+from rbx.config.base import Text, UnitFloat
+from rbx.config.deployment import DeploymentList, InBatch
 from rbx.config.dispatch import DispatchList
+from rbx.config.filter import FilteredSpec
 from rbx.config.routed_policy import MeanBudget, RoutedPolicy
 
 
-class RoutedSpec(StrictModel):
+class RoutedSpec(FilteredSpec):
     """``batched: false`` decides on arrival: such a policy does not look at its batch mates."""
 
+    newer: ClassVar[frozenset[str]] = FilteredSpec.newer | {"deployment"}
+    reads_prompt: ClassVar[bool] = True
     dispatch: DispatchList = ("shortest-queue",)
     batched: tuple[bool, ...] = Field((True,), min_length=1)
+    deployment: DeploymentList = (InBatch(),)
+
+    @model_validator(mode="after")
+    def _something_to_deploy(self) -> RoutedSpec:
+        if not self.reads_prompt and self.deployment != (InBatch(),):
+            raise ValueError("deployment is for routers that read the prompt; this one scores nothing")
+        return self
 
     def routed(self, **router: Any) -> Iterator[RoutedPolicy]:
-        """The router of these fields of ``RoutedPolicy``, with every dispatcher and on every path."""
-        for dispatch, batched in itertools.product(self.dispatch, self.batched):
-            yield RoutedPolicy(dispatch=dispatch, batched=batched, **router)
+        """The router of these fields of ``RoutedPolicy``, with every dispatcher, path, filter and deployment."""
+        crossed = itertools.product(self.filter, self.dispatch, self.batched, self.deployment)
+        for rule, dispatch, batched, deployment in crossed:
+            yield RoutedPolicy(
+                dispatch=dispatch, batched=batched, filter=rule, deployment=deployment, **router
+            )
 
 
 class PassthroughSpec(RoutedSpec):
     """No router: the dispatcher picks among all instances."""
 
+    reads_prompt: ClassVar[bool] = False
     kind: Literal["passthrough"]
     dispatch: DispatchList = ("round-robin", "shortest-queue", "random")
 
@@ -39,6 +54,7 @@ class PassthroughSpec(RoutedSpec):
 class AlwaysSpec(RoutedSpec):
     """Every request to one model; ``"*"`` stands for each model of the pool in turn."""
 
+    reads_prompt: ClassVar[bool] = False
     kind: Literal["always"]
     model: Text
 
@@ -53,6 +69,7 @@ class AlwaysSpec(RoutedSpec):
 class RandomSpec(RoutedSpec):
     """A model drawn uniformly for each request, blind to the prompt."""
 
+    reads_prompt: ClassVar[bool] = False
     kind: Literal["random"]
 
     def expand(self, models: tuple[str, ...]) -> Iterator[RoutedPolicy]:
@@ -63,6 +80,7 @@ class RandomSpec(RoutedSpec):
 class MixSpec(RoutedSpec):
     """A model drawn with fixed shares for each request, blind to the prompt."""
 
+    reads_prompt: ClassVar[bool] = False
     kind: Literal["mix"]
     shares: dict[str, Annotated[float, Field(ge=0, le=1e6, strict=True)]]
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-from rbx.config.policy import BearPolicy, TtftSource
+from rbx.config.policy import BearPolicy
+from rbx.config.ttft_source import TtftSource
 from rbx.engine.instance_profile import InstanceProfile
 from rbx.heads.bea.lengths import LengthRule
 from rbx.heads.lps import Traffic
