@@ -23,7 +23,13 @@ from rbx.config.live import Live, OpenAiTarget
 from rbx.config.policy import BearSpec, CostWeight, ExternalSpec, PolicySpec
 
 
-class PoissonArrivals(StrictModel):
+class RandomGaps(StrictModel):
+    """``span: exact`` stretches the times so that the last falls on n/λ, as vLLM's benchmark client does."""
+
+    span: Literal["drawn", "exact"] = "drawn"
+
+
+class PoissonArrivals(RandomGaps):
     """Independent exponential gaps."""
 
     kind: Literal["poisson"] = "poisson"
@@ -35,7 +41,7 @@ class ConstantArrivals(StrictModel):
     kind: Literal["constant"]
 
 
-class GammaArrivals(StrictModel):
+class GammaArrivals(RandomGaps):
     """Gamma gaps of shape ``burstiness``: 1 is Poisson, below 1 bursty (vLLM's definition)."""
 
     kind: Literal["gamma"]
@@ -139,7 +145,11 @@ class Workload(StrictModel):
     Rates are given in requests per second (``rates_per_s``), as fractions of the pool's measured
     capacity (``loads``; see ``rbx.sweep.capacity``), or both. A cell has ``n_requests``, or as many as
     fill ``duration_s`` at its rate, or one pass over the prompts; ``sources`` keeps prompts of these
-    sources of the grid alone.
+    sources of the grid alone, ``n_prompts`` that many of them, the same for every seed.
+
+    Answers are scored by the label ``scored_by``, which may be another than the bundle predicts, by
+    default ``metric``. One that was cut to a share s of its recorded length has no label; with
+    ``cut_quality_exponent`` e its score is taken to be label · s^e, an assumption that records name.
     """
 
     split: Literal["test", "train", "all"] = "test"
@@ -148,6 +158,9 @@ class Workload(StrictModel):
     n_requests: PositiveInt | None = None
     duration_s: PositiveFloat | None = None
     arrivals: Arrivals = PoissonArrivals()
+    scored_by: Text | None = None
+    n_prompts: PositiveInt | None = None
+    cut_quality_exponent: Annotated[float, Field(ge=0, le=100, strict=True)] | None = None
     rates_per_s: tuple[Annotated[float, Field(ge=1e-6, le=1e6, strict=True)], ...] = ()
     loads: tuple[PositiveFloat, ...] = ()
     seeds: tuple[NonNegativeInt, ...] = (0,)
@@ -241,6 +254,16 @@ class Experiment(StrictModel):
     """A grid of cells: every policy × rate × seed on one pool, grid and bundle.
 
     ``engine: live`` sends the requests to real servers; ``live`` says where they are.
+class TierLoss(StrictModel):
+    """From ``at_s`` of a cell on ``tier`` takes no request any more; what runs on it is served to its end.
+
+    At 0 the scheduler runs as if the tier were not in its pool: RouteBalance's test of a lost tier.
+    """
+
+    tier: Name
+    at_s: Annotated[float, Field(ge=0, le=1e9, strict=True)] = 0.0
+
+
     """
 
     name: Name
@@ -260,6 +283,7 @@ class Experiment(StrictModel):
             for number, policy in enumerate(self.policies):
                 if isinstance(policy, BearSpec) and policy.rule == "hard":
                     raise ValueError(
+    tier_loss: TierLoss | None = None
                         f"policies.{number}: without a TTFT target the hard rule of bear knows no latency; "
                         "give workload.slo.ttft_target (such as {}) or ttft_s, or take rule: soft"
                     )
@@ -289,6 +313,10 @@ class Experiment(StrictModel):
                     "their own labels; workload.split must be test"
                 )
         if isinstance(self.live.target, OpenAiTarget):
+        if self.tier_loss is not None:
+            raise ValueError("tier_loss is of a simulated pool; take an instance away instead")
+        if self.workload.cut_quality_exponent is not None:
+            raise ValueError("workload.cut_quality_exponent is a model for answers without text; judge them")
             if len(external) < len(self.policies):
                 raise ValueError("live.target: what decides behind it is not ours: policies must be external")
             if self.workload.budget is not None:

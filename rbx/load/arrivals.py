@@ -1,8 +1,9 @@
 """Arrival processes: when each request of a workload comes in.
 
-The mean rate λ of every process is ``rate_per_s``. Times are drawn as the process says and never
-stretched so that the last one falls on n/λ: that would make the count in a window, and so the
-queue, steadier than the process is.
+The mean rate λ of every process is ``rate_per_s``. Times are drawn as the process says. Poisson and gamma
+arrivals can be stretched so that the last one falls on n/λ (``span: exact``), as vLLM's benchmark client does
+and so the experiments of RouteBalance (arXiv 2606.17949): runs of one λ then last as long for every seed, and
+the count in a window, and so the queue, is steadier than the process is.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from rbx.config.experiment import (
     GammaArrivals,
     MmppArrivals,
     PoissonArrivals,
+    RandomGaps,
     SquareArrivals,
     TraceArrivals,
 )
@@ -43,17 +45,26 @@ def arrival_times(spec: Arrivals, rate_per_s: float, n: int, rng: np.random.Gene
         raise ConfigError(f"n is {n}; a workload can't have a negative number of requests")
     match spec:
         case PoissonArrivals():
-            return np.cumsum(rng.exponential(1.0 / rate_per_s, n))
+            return _spanning(spec, np.cumsum(rng.exponential(1.0 / rate_per_s, n)), rate_per_s)
         case ConstantArrivals():
             return np.arange(n, dtype=np.float64) / rate_per_s
         case GammaArrivals(burstiness=shape):
-            return np.cumsum(rng.gamma(shape, 1.0 / (rate_per_s * shape), n))
+            times = np.cumsum(rng.gamma(shape, 1.0 / (rate_per_s * shape), n))
+            return _spanning(spec, times, rate_per_s)
         case SquareArrivals():
             return _square(spec, rate_per_s, rng.exponential(1.0, n))
         case MmppArrivals():
             return _mmpp(spec, rate_per_s, n, rng)
         case TraceArrivals():
             return _replayed(spec, rate_per_s, n)
+
+
+def _spanning(spec: RandomGaps, times: Floats, rate_per_s: float) -> Floats:
+    """``times`` (n,) as drawn, or stretched by one factor to end on n/λ."""
+    if spec.span == "drawn" or not len(times) or times[-1] <= 0.0:
+        return times
+    stretched: Floats = times * (len(times) / rate_per_s / times[-1])
+    return stretched
 
 
 def _square(spec: SquareArrivals, rate_per_s: float, unit_gaps: Floats) -> Floats:

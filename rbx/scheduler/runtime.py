@@ -166,6 +166,10 @@ class SchedulerRuntime:
         """A closed batch got no decision and will get none: the next one may close."""
         self._former.hold_until(0.0)
 
+    def shut(self, instances: NDArray[np.bool_]) -> None:
+        """Nothing is sent to ``instances`` (I,) any more."""
+        self._state.alive[instances] = False
+
     def learn(self, served: Served) -> None:
         """Tell the policy how earlier requests fared, if it asks."""
         if self.needs.served:

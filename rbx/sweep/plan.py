@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 import rbx
 from rbx.config.base import Loaded, digest
@@ -24,9 +25,12 @@ from rbx.sweep.context import SweepContext
 from rbx.sweep.live.asked import asked_as_the_grid
 from rbx.sweep.live.identifying import live_identity
 from rbx.sweep.prediction import predict_prompts, router_scores
-from rbx.sweep.prompts import Coverage, build_prompt_table, coverage, usable_rows
+from rbx.sweep.prompts import Coverage, PromptTable, build_prompt_table, coverage, usable_rows
 from rbx.sweep.store import CellSpec
 from rbx.sweep.workload import draw_workload
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -52,7 +56,9 @@ def make_plan(loaded: Loaded[Experiment]) -> Plan:
     rows = usable_rows(view, experiment.workload, pool.models)
     policies = expand_policies(experiment, pool.models)
     prompts = build_prompt_table(view, rows, pool.models, predict_prompts(bundle, view, rows))
-    prompts = replace(prompts, router_score=router_scores(bundle, view, rows, policies, pool))
+    scored = replace(prompts, score=_scored_by(experiment, rows, pool.models, prompts))
+    prompts = replace(scored, router_score=router_scores(bundle, view, rows, policies, pool))
+    _check_tier_loss(experiment, pool)
     lengths = length_rules(bundle, pool.models)
     context = SweepContext(_with_encoder_cost(experiment, bundle), pool, prompts, bundle.tpot, lengths)
     for policy in policies:
@@ -64,6 +70,24 @@ def make_plan(loaded: Loaded[Experiment]) -> Plan:
     cells = _cells(context, _identity(view, bundle, pool, context.experiment), capacity, bundle)
     kept = coverage(view, experiment.workload, prompts)
     return Plan(context, cells, _manifest(loaded, context, view, bundle, capacity, kept))
+
+
+def _scored_by(experiment: Experiment, rows: Ints, models: tuple[str, ...], prompts: PromptTable) -> Floats:
+    """The labels (P, M) that cells are scored by: those that the heads predict, or another metric's."""
+    metric = experiment.workload.scored_by
+    if metric is None:
+        return prompts.score
+    view = open_view(experiment.grid, metric)
+    return view.score[np.ix_(rows, np.array([view.models.index(model) for model in models]))]
+
+
+def _check_tier_loss(experiment: Experiment, pool: Pool) -> None:
+    lost, names = experiment.tier_loss, [tier.name for tier in pool.tiers]
+    if lost is not None and (lost.tier not in names or len(names) == 1):
+        raise ConfigError(
+            f"experiment {experiment.name}: tier_loss.tier is {lost.tier!r}; it must be one of several tiers "
+            f"of pool {pool.name}: {', '.join(names)}"
+        )
 
 
 def _with_encoder_cost(experiment: Experiment, bundle: Bundle) -> Experiment:
@@ -101,8 +125,17 @@ def expand_policies(experiment: Experiment, models: tuple[str, ...]) -> tuple[Si
 def _identity(view: GridView, bundle: Bundle, pool: Pool, experiment: Experiment) -> dict[str, Any]:
     """What every cell's id depends on beside its policy, rate and seed."""
     live = {} if experiment.live is None else {"live": live_identity(experiment.live)}
+    workload = experiment.workload
+    # Settings of later versions stand in an identity only where they are made.
+    later = {
+        "scored_by": workload.scored_by,
+        "n_prompts": workload.n_prompts,
+        "cut_quality_exponent": workload.cut_quality_exponent,
+        "tier_loss": experiment.tier_loss and experiment.tier_loss.model_dump(mode="json"),
+    }
     return {
         **live,
+        **{name: value for name, value in later.items() if value is not None},
         "rbx": rbx.__version__,
         "grid": view.digest,
         "metric": view.metric,
@@ -145,6 +178,10 @@ def _cells(
     return tuple(cells)
 
 
+def _other_metric(workload: Workload) -> dict[str, str]:
+    return {} if workload.scored_by is None else {"scored_by": workload.scored_by}
+
+
 def planned_rates(workload: Workload, capacity: Capacity | None) -> list[tuple[float, float | None]]:
     """Rates and the loads that they are, lowest first; no load is known where no capacity was measured."""
     if capacity is None:
@@ -181,6 +218,7 @@ def _manifest(
             "name": view.name,
             "digest": view.digest,
             "metric": view.metric,
+            **_other_metric(experiment.workload),
             "coverage": vars(kept),
         },
         "bundle": {

@@ -61,7 +61,24 @@ class Coverage:
     labels_present: int
 
 
+# Drawn with a number of its own, so that every seed of every sweep has the same prompts.
+_CHOICE_SEED = 17_949
+
+
 def chosen_rows(view: GridView, workload: Workload) -> Ints:
+    """The workload's ``n_prompts`` of ``matching_rows``, or all of them; raises ``DatasetError``."""
+    rows, n = matching_rows(view, workload), workload.n_prompts
+    if n is None:
+        return rows
+    if n > len(rows):
+        raise DatasetError(
+            f"grid {view.name}: workload.n_prompts asks for {n:,} prompts, the {workload.split} split has "
+            f"{len(rows):,}" + (" of these sources" if workload.sources else "")
+        )
+    return np.sort(np.random.default_rng(_CHOICE_SEED).choice(rows, n, replace=False))
+
+
+def matching_rows(view: GridView, workload: Workload) -> Ints:
     """Rows of the workload's split, of its sources alone where it names some; raises ``DatasetError``."""
     rows = view.rows(workload.split)
     known = sorted(set(view.sources))

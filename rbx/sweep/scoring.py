@@ -17,7 +17,8 @@ def simulated_records(cell_id: str, context: SweepContext, arriving: Arriving, o
     """Score a simulated cell and lay it out as ``RECORDS``, one row a request in workload order.
 
     Quality is looked up in the grid; an answer that was cut short of its recorded length has no
-    label (status ``truncated``), since the grid scored another text.
+    label (status ``truncated``), since the grid scored another text. Where the workload says what is left
+    of a score, ``quality_source`` of such an answer is ``modelled``.
     """
     n = len(arriving.prompt)
     placed = outcome.instance >= 0
@@ -27,7 +28,11 @@ def simulated_records(cell_id: str, context: SweepContext, arriving: Arriving, o
     input_tokens = context.prompts.input_tokens[arriving.prompt]
     cut = placed & (outcome.output_tokens < outcome.wanted_tokens)
     label = context.prompts.score[arriving.prompt, shape.model[at]]
-    scored = placed & ~cut & np.isfinite(label)
+    exponent = context.experiment.workload.cut_quality_exponent
+    modelled = cut & np.isfinite(label) & (exponent is not None)
+    share = outcome.output_tokens / np.maximum(outcome.wanted_tokens, 1)
+    quality = np.where(modelled, label * share ** (exponent or 0.0), label)
+    scored = placed & (~cut | modelled) & np.isfinite(label)
     cost_usd = input_tokens * shape.price_in_usd[at] + outcome.output_tokens * shape.price_out_usd[at]
     # The budget ended the answer only where its cap was the one that bound.
     without_budget = np.minimum(
@@ -59,8 +64,8 @@ def simulated_records(cell_id: str, context: SweepContext, arriving: Arriving, o
         "predicted_ttft_s": _where(np.isfinite(outcome.predicted_ttft_s), outcome.predicted_ttft_s),
         "ttft_target_s": _where(np.isfinite(arriving.ttft_target_s), arriving.ttft_target_s),
         "on_time_candidates": pa.array(outcome.on_time, mask=outcome.on_time < 0),
-        "quality": _where(scored, label),
-        "quality_source": _text(["lookup"], np.zeros(n, dtype=np.int64)),
+        "quality": _where(scored, quality),
+        "quality_source": _text(["lookup", "modelled"] if modelled.any() else ["lookup"], modelled),
         "quality_status": _text(["ok", "truncated", "missing"], np.where(scored, 0, np.where(cut, 1, 2))),
         "cost_usd": np.where(placed, cost_usd, 0.0),
         "budget_usd": _where(np.isfinite(arriving.budget_usd), arriving.budget_usd),

@@ -117,6 +117,9 @@ class SimulatedCell:
         self._snapshots: tuple[InstanceSnapshot, ...] = ()
         self._true_lengths = isinstance(policy, BearPolicy) and policy.true_lengths
         self._unanswered = np.zeros(0, dtype=np.int64)
+        self._lost = context.experiment.tier_loss
+        lost = None if self._lost is None else self._lost.tier
+        self._lost_instances = np.array([i.tier.name == lost for i in context.pool.instances])
         self._decisions: list[Decision] = []
         self._slot = np.full(n, -1, dtype=np.int64)
         self._instance, self._output = self._slot.copy(), self._slot.copy()
@@ -145,6 +148,9 @@ class SimulatedCell:
         return self._outcome()
 
     def _observe(self, now_s: float) -> PoolTelemetry:
+            if self._lost is not None and batch.ready_s >= self._lost.at_s:
+                runtime.shut(self._lost_instances)
+                self._lost = None
         """The newest telemetry that has come in: as of now, or of the last tick of the scrape period."""
         telemetry = self._scheduler.telemetry
         stamp_s = max(now_s - telemetry.delay_s, 0.0)

@@ -50,6 +50,32 @@ def draw(spec: Arrivals, rate: float, n: int, seed: int) -> np.ndarray:
     return arrival_times(spec, rate, n, np.random.default_rng(seed))
 
 
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    n=st.integers(1, 300),
+    rate=st.floats(0.01, 1e3),
+    burstiness=st.sampled_from([None, 0.3, 4.0]),
+)
+def test_an_exact_span_ends_on_time_and_keeps_the_ratios_of_the_gaps(
+    seed: int, n: int, rate: float, burstiness: float | None
+) -> None:
+    exact: Arrivals
+    if burstiness is None:
+        drawn, exact = draw(POISSON, rate, n, seed), PoissonArrivals(span="exact")
+    else:
+        drawn, exact = (
+            draw(gamma(burstiness), rate, n, seed),
+            GammaArrivals(kind="gamma", burstiness=burstiness, span="exact"),
+        )
+    stretched = draw(exact, rate, n, seed)
+    assert stretched[-1] == pytest.approx(n / rate)
+    assert stretched / stretched[-1] == pytest.approx(drawn / drawn[-1])
+
+
+def test_a_workload_without_requests_has_no_span() -> None:
+    assert len(draw(PoissonArrivals(span="exact"), 3.0, 0, 1)) == 0
+
+
 @pytest.mark.parametrize(
     "spec", [POISSON, CONSTANT, gamma(0.3), gamma(4.0), square(0.4), mmpp(6.0, 0.2, 0.1)], ids=str
 )
