@@ -155,12 +155,12 @@ class Workload(StrictModel):
     split: Literal["test", "train", "all"] = "test"
     sources: tuple[Text, ...] = ()
     metric: str = "quality"
-    n_requests: PositiveInt | None = None
-    duration_s: PositiveFloat | None = None
-    arrivals: Arrivals = PoissonArrivals()
     scored_by: Text | None = None
     n_prompts: PositiveInt | None = None
     cut_quality_exponent: Annotated[float, Field(ge=0, le=100, strict=True)] | None = None
+    n_requests: PositiveInt | None = None
+    duration_s: PositiveFloat | None = None
+    arrivals: Arrivals = PoissonArrivals()
     rates_per_s: tuple[Annotated[float, Field(ge=1e-6, le=1e6, strict=True)], ...] = ()
     loads: tuple[PositiveFloat, ...] = ()
     seeds: tuple[NonNegativeInt, ...] = (0,)
@@ -245,15 +245,6 @@ class SchedulerConfig(StrictModel):
     network_s: Annotated[float, Field(ge=0, le=3600, strict=True)] = 0.001
 
 
-# These never read a prompt. For the others a simulator leaves a training prompt out of what it is predicted
-# from; a gateway can't tell that it was one.
-_BLIND = ("passthrough", "always", "random", "mix", "external")
-
-
-class Experiment(StrictModel):
-    """A grid of cells: every policy × rate × seed on one pool, grid and bundle.
-
-    ``engine: live`` sends the requests to real servers; ``live`` says where they are.
 class TierLoss(StrictModel):
     """From ``at_s`` of a cell on ``tier`` takes no request any more; what runs on it is served to its end.
 
@@ -264,6 +255,15 @@ class TierLoss(StrictModel):
     at_s: Annotated[float, Field(ge=0, le=1e9, strict=True)] = 0.0
 
 
+# These never read a prompt. For the others a simulator leaves a training prompt out of what it is predicted
+# from; a gateway can't tell that it was one.
+_BLIND = ("passthrough", "always", "random", "mix", "external")
+
+
+class Experiment(StrictModel):
+    """A grid of cells: every policy × rate × seed on one pool, grid and bundle.
+
+    ``engine: live`` sends the requests to real servers; ``live`` says where they are.
     """
 
     name: Name
@@ -274,6 +274,7 @@ class TierLoss(StrictModel):
     workload: Workload
     live: Live | None = None
     scheduler: SchedulerConfig = SchedulerConfig()
+    tier_loss: TierLoss | None = None
     policies: tuple[PolicySpec, ...] = Field(min_length=1)
 
     @model_validator(mode="after")
@@ -283,7 +284,6 @@ class TierLoss(StrictModel):
             for number, policy in enumerate(self.policies):
                 if isinstance(policy, BearSpec) and policy.rule == "hard":
                     raise ValueError(
-    tier_loss: TierLoss | None = None
                         f"policies.{number}: without a TTFT target the hard rule of bear knows no latency; "
                         "give workload.slo.ttft_target (such as {}) or ttft_s, or take rule: soft"
                     )
@@ -304,6 +304,10 @@ class TierLoss(StrictModel):
             raise ValueError("workload.loads are of a simulated pool's capacity; give rates_per_s")
         if self.scheduler.telemetry != Telemetry():
             raise ValueError("scheduler.telemetry is for simulated pools; live ones are watched")
+        if self.tier_loss is not None:
+            raise ValueError("tier_loss is of a simulated pool; take an instance away instead")
+        if self.workload.cut_quality_exponent is not None:
+            raise ValueError("workload.cut_quality_exponent is a model for answers without text; judge them")
         for number, policy in enumerate(self.policies):
             if isinstance(policy, BearSpec) and any(policy.true_lengths):
                 raise ValueError(f"policies.{number}: nobody knows true_lengths of live answers")
@@ -313,10 +317,6 @@ class TierLoss(StrictModel):
                     "their own labels; workload.split must be test"
                 )
         if isinstance(self.live.target, OpenAiTarget):
-        if self.tier_loss is not None:
-            raise ValueError("tier_loss is of a simulated pool; take an instance away instead")
-        if self.workload.cut_quality_exponent is not None:
-            raise ValueError("workload.cut_quality_exponent is a model for answers without text; judge them")
             if len(external) < len(self.policies):
                 raise ValueError("live.target: what decides behind it is not ours: policies must be external")
             if self.workload.budget is not None:

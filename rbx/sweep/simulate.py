@@ -138,6 +138,9 @@ class SimulatedCell:
             if closes_s == np.inf:
                 break
             batch = runtime.close(closes_s)
+            if self._lost is not None and batch.ready_s >= self._lost.at_s:
+                runtime.shut(self._lost_instances)
+                self._lost = None
             telemetry = self._observe(batch.ready_s)
             if runtime.needs.served:
                 runtime.learn(self._served(batch.ready_s))
@@ -148,9 +151,6 @@ class SimulatedCell:
         return self._outcome()
 
     def _observe(self, now_s: float) -> PoolTelemetry:
-            if self._lost is not None and batch.ready_s >= self._lost.at_s:
-                runtime.shut(self._lost_instances)
-                self._lost = None
         """The newest telemetry that has come in: as of now, or of the last tick of the scrape period."""
         telemetry = self._scheduler.telemetry
         stamp_s = max(now_s - telemetry.delay_s, 0.0)
