@@ -9,13 +9,15 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, field_validator, model_validator
 
 from rbx.config.base import NonNegativeFloat, StrictModel, Text
 from rbx.config.filter import Filterable, FilteredSpec
-from rbx.config.routed_policy import RoutedPolicy
+from rbx.config.plugin_policy import PluginPolicy, PluginSpec
+from rbx.config.reference_spec import OracleSpec, SourceBestSpec
+from rbx.config.routed_policy import CostWeight, RoutedPolicy
 from rbx.config.router_spec import (
     AlwaysSpec,
     AvengersProSpec,
@@ -27,16 +29,20 @@ from rbx.config.router_spec import (
     PortSpec,
     RandomSpec,
 )
+from rbx.config.semantic_spec import SemanticRouterSpec, VllmSrSpec
 from rbx.config.single_policy import Single
 from rbx.config.ttft_source import TtftSource
 
 __all__ = [
     "BearPolicy",
     "BearSpec",
+    "CostWeight",
     "ExternalPolicy",
     "LatencyAgnosticSpec",
     "MixSpec",
     "PassthroughSpec",
+    "PluginPolicy",
+    "PluginSpec",
     "PolicySpec",
     "RouteBalancePolicy",
     "RouteBalanceSpec",
@@ -46,6 +52,7 @@ __all__ = [
 ]
 
 LatencySource = Literal["xgboost", "prior", "bea"]
+TieBreak = Literal["queue", "latency"]
 Fallback = Literal["min-ttft", "sacrifice", "shed"]
 
 WEIGHT_LISTS: dict[str, tuple[tuple[float, float, float], ...]] = {
@@ -72,18 +79,23 @@ WEIGHT_LISTS: dict[str, tuple[tuple[float, float, float], ...]] = {
 }
 
 # Bounds beyond which nothing but overflow is to be had.
-CostWeight = Annotated[float, Field(ge=0, le=1e9, strict=True)]
 Scale = Annotated[float, Field(ge=1e-3, le=1e3, strict=True)]
 Weights = tuple[NonNegativeFloat, NonNegativeFloat, NonNegativeFloat]
 
 
 class RouteBalancePolicy(Filterable, Single):
-    """Eq. 1 and Algorithm 1 of arXiv 2606.17949 with one weight tuple."""
+    """Eq. 1 and Algorithm 1 of arXiv 2606.17949 with one weight tuple.
 
+    ``tie_break`` says which of equal scores goes first: the shorter queue, or the lower predicted latency T.
+    Without a weight on latency all replicas of a model are equal, and the tie-break is what balances them.
+    """
+
+    newer: ClassVar[frozenset[str]] = Filterable.newer | {"tie_break"}
     kind: Literal["routebalance"] = "routebalance"
     weights: Weights
     quality: Literal["raw", "minmax"] = "raw"
     latency: LatencySource = "xgboost"
+    tie_break: TieBreak = "queue"
 
     @property
     def batched(self) -> bool:
@@ -96,6 +108,7 @@ class RouteBalancePolicy(Filterable, Single):
         q, latency, cost = self.weights
         extra = "" if self.quality == "raw" else f" {self.quality}"
         extra += "" if self.latency == "xgboost" else f" {self.latency}"
+        extra += "" if self.tie_break == "queue" else " ties by latency"
         return f"rb q{q:.2f} l{latency:.2f} c{cost:.2f}{extra}{self.filter_words}"
 
 
@@ -190,10 +203,12 @@ class ExternalPolicy(Single):
 class RouteBalanceSpec(FilteredSpec):
     """``weights`` is a list of (quality, latency, cost) tuples, or the name of a known list."""
 
+    newer: ClassVar[frozenset[str]] = FilteredSpec.newer | {"tie_break"}
     kind: Literal["routebalance"]
     weights: tuple[Weights, ...] | str
     quality: tuple[Literal["raw", "minmax"], ...] = Field(("raw",), min_length=1)
     latency: tuple[LatencySource, ...] = Field(("xgboost",), min_length=1)
+    tie_break: tuple[TieBreak, ...] = Field(("queue",), min_length=1)
 
     @field_validator("weights")
     @classmethod
@@ -211,14 +226,20 @@ class RouteBalanceSpec(FilteredSpec):
         return value
 
     def expand(self, models: tuple[str, ...]) -> Iterator[RouteBalancePolicy]:
-        """Every combination of filter, weights, quality scale and latency source."""
+        """Every combination of filter, tie-break, weights, quality scale and latency source."""
         tuples = WEIGHT_LISTS[self.weights] if isinstance(self.weights, str) else self.weights
-        for rule, quality, latency, weights in itertools.product(
-            self.filter, self.quality, self.latency, tuples
+        for rule, tie_break, quality, latency, weights in itertools.product(
+            self.filter, self.tie_break, self.quality, self.latency, tuples
         ):
             total = sum(weights)
             q, lat, cost = (weight / total for weight in weights)
-            yield RouteBalancePolicy(weights=(q, lat, cost), quality=quality, latency=latency, filter=rule)
+            yield RouteBalancePolicy(
+                weights=(q, lat, cost),
+                quality=quality,
+                latency=latency,
+                tie_break=tie_break,
+                filter=rule,
+            )
 
 
 class BearSpec(FilteredSpec):
@@ -313,7 +334,7 @@ class ExternalSpec(StrictModel):
         yield ExternalPolicy(name=self.name)
 
 
-SinglePolicy = RouteBalancePolicy | BearPolicy | ScorePolicy | RoutedPolicy | ExternalPolicy
+SinglePolicy = RouteBalancePolicy | BearPolicy | ScorePolicy | RoutedPolicy | PluginPolicy | ExternalPolicy
 PolicySpec = Annotated[
     RouteBalanceSpec
     | BearSpec
@@ -328,6 +349,11 @@ PolicySpec = Annotated[
     | MatrixFactorisationSpec
     | OmniRouterSpec
     | PortSpec
+    | OracleSpec
+    | SourceBestSpec
+    | SemanticRouterSpec
+    | VllmSrSpec
+    | PluginSpec
     | ExternalSpec,
     Field(discriminator="kind"),
 ]

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from rbx.config.plugin_policy import plugin_spec
 from rbx.config.policy import (
     BearPolicy,
     ExternalPolicy,
+    PluginPolicy,
     RouteBalancePolicy,
     RoutedPolicy,
     ScorePolicy,
@@ -27,10 +29,13 @@ def policy_spec(policy: SinglePolicy) -> dict[str, Any]:
 
 
 def _unfiltered(
-    policy: RouteBalancePolicy | BearPolicy | ScorePolicy | RoutedPolicy, data: dict[str, Any]
+    policy: RouteBalancePolicy | BearPolicy | ScorePolicy | RoutedPolicy | PluginPolicy, data: dict[str, Any]
 ) -> dict[str, Any]:
+    if isinstance(policy, PluginPolicy):
+        return plugin_spec(policy)
     if isinstance(policy, RouteBalancePolicy):
-        return _listed(data, "weights", "quality", "latency")
+        tie_break = {"tie_break": [policy.tie_break]}
+        return {**_listed(data, "weights", "quality", "latency"), **tie_break}
     if isinstance(policy, ScorePolicy):
         return _listed(data, "tradeoff", "cost_weight", "latency_weight", "decode_step", "batched")
     if isinstance(policy, RoutedPolicy):
@@ -50,11 +55,18 @@ def _routed(data: dict[str, Any]) -> dict[str, Any]:
         "matrix-factorisation": ("threshold",),
         "omni-router": ("min_quality",),
         "port": ("mean_budget_usd",),
+        "oracle": ("cost_weight_per_usd",),
+        "source-best": ("cost_weight_per_usd",),
+        "semantic-router": ("threshold",),
+        "vllm-sr": ("threshold",),
     }.get(router, ())
     shared = {"kind": router, "dispatch": [data["dispatch"]], "batched": [data["batched"]]}
     if "deployment" in data:
         shared["deployment"] = [data["deployment"]]
-    return {**shared, **{name: data[name] for name in own}, **{name: [data[name]] for name in swept}}
+    service = data.get("service", {})
+    # What is newer than the first cells stands in ``data`` only where it is set.
+    listed = {name: [data.get(name)] for name in swept}
+    return {**shared, **service, **{name: data[name] for name in own}, **listed}
 
 
 def _bear(policy: BearPolicy, data: dict[str, Any]) -> dict[str, Any]:

@@ -7,15 +7,21 @@ from typing import Annotated, ClassVar, Literal, get_args
 from pydantic import Field
 
 from rbx.config.base import NonNegativeFloat, UnitFloat
+from rbx.config.classifier_service import ClassifierService
 from rbx.config.deployment import Deployment, InBatch
 from rbx.config.dispatch import DispatchConfig, dispatch_label
 from rbx.config.filter import Filterable
 from rbx.config.single_policy import Single
 
-TrainedRouterName = Literal["avengers-pro", "linear", "matrix-factorisation", "mlp"]
-RouterName = (
-    Literal["passthrough", "always", "random", "mix", "knn", "omni-router", "port"] | TrainedRouterName
-)
+TrainedRouterName = Literal[
+    "avengers-pro", "linear", "matrix-factorisation", "mlp", "semantic-router", "source-best"
+]
+PlainRouterName = Literal[
+    "passthrough", "always", "random", "mix", "knn", "omni-router", "port", "oracle", "vllm-sr"
+]
+RouterName = PlainRouterName | TrainedRouterName
+# Bounds beyond which nothing but overflow is to be had.
+CostWeight = Annotated[float, Field(ge=0, le=1e9, strict=True)]
 # Beyond what any request costs; far above it the shadow prices are lost to overflow.
 MeanBudget = Annotated[float, Field(gt=0, le=1e6, strict=True)]
 
@@ -24,10 +30,12 @@ class RoutedPolicy(Filterable, Single):
     """A router and a dispatcher; ``passthrough`` lets the dispatcher choose over all instances.
 
     ``performance_weight`` belongs to ``avengers-pro``, ``threshold`` to ``matrix-factorisation`` (null: the
-    best of all models), ``min_quality`` to ``omni-router``, ``mean_budget_usd`` to ``port``.
+    best of all models), ``semantic-router`` and ``vllm-sr``, ``min_quality`` to ``omni-router``,
+    ``mean_budget_usd`` to ``port``, ``cost_weight_per_usd`` to ``oracle`` and ``source-best`` (null: quality
+    alone), ``service`` to ``vllm-sr``.
     """
 
-    newer: ClassVar[frozenset[str]] = Filterable.newer | {"deployment"}
+    newer: ClassVar[frozenset[str]] = Filterable.newer | {"deployment", "cost_weight_per_usd", "service"}
     kind: Literal["routed"] = "routed"
     router: RouterName
     dispatch: DispatchConfig
@@ -39,6 +47,18 @@ class RoutedPolicy(Filterable, Single):
     mean_budget_usd: MeanBudget | None = None
     batched: bool = True
     deployment: Deployment = InBatch()
+    cost_weight_per_usd: CostWeight | None = None
+    service: ClassifierService | None = None
+
+    @property
+    def is_reference(self) -> bool:
+        """Whether it sees the labels, so that only a simulated sweep can run it."""
+        return self.router == "oracle"
+
+    @property
+    def goes_by_score(self) -> bool:
+        """Whether it takes the model of the highest ``RequestTable.router_score``."""
+        return self.is_reference or self.router == "vllm-sr" or self.trained_router is not None
 
     @property
     def trained_router(self) -> TrainedRouterName | None:
@@ -59,8 +79,10 @@ class RoutedPolicy(Filterable, Single):
             ("t{:g}", self.threshold),
             ("q≥{:g}", self.min_quality),
             ("b${:g}", self.mean_budget_usd),
+            ("λ{:g}", self.cost_weight_per_usd),
         )
-        return " ".join([self.router, *(form.format(value) for form, value in settings if value is not None)])
+        name = "oracle (true labels)" if self.is_reference else self.router
+        return " ".join([name, *(form.format(value) for form, value in settings if value is not None)])
 
     @property
     def label(self) -> str:

@@ -18,6 +18,7 @@ from scipy.special import softmax
 
 from rbx.errors import BundleError
 from rbx.heads.routers.head import Arrays, AskedPrompts
+from rbx.heads.routers.labelled_means import labelled_means
 from rbx.heads.routers.task import RouterTask
 
 Floats = NDArray[np.float64]
@@ -144,21 +145,12 @@ def _fit(task: RouterTask, clusters: int, seed: int, starts: int) -> AvengersPro
     return AvengersPro(
         models=task.models,
         centres=np.asarray(means.cluster_centers_, dtype=np.float64),
-        quality=_means(member, task.score),
-        input_tokens=_means(member, task.input_tokens[:, None].astype(np.float64))[:, 0],
-        output_tokens=_means(member, task.output_tokens),
+        quality=labelled_means(member, task.score),
+        input_tokens=labelled_means(member, task.input_tokens[:, None].astype(np.float64))[:, 0],
+        output_tokens=labelled_means(member, task.output_tokens),
         price_in_usd=task.price_in_usd,
         price_out_usd=task.price_out_usd,
     )
-
-
-def _means(member: Floats, values: Floats) -> Floats:
-    """Means of ``values`` (N, M) over the members (N, K) of each cluster, missing values left out."""
-    known = ~np.isnan(values)
-    count = member.T @ known
-    total = member.T @ np.where(known, values, 0.0)
-    overall = np.broadcast_to(np.nanmean(values, axis=0), total.shape)
-    return np.where(count > 0, total / np.maximum(count, 1), overall)
 
 
 def _utility(head: AvengersPro, held: RouterTask) -> float:

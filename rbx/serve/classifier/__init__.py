@@ -1,0 +1,1 @@
+"""A running vLLM Semantic Router, asked for the categories of prompts."""
