@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from rbx.config.base import flatten
@@ -36,9 +34,9 @@ from rbx.report.ontime.tables import (
 from rbx.report.rate_tables import rate_tables
 from rbx.report.sweep_tables import frontier_table, references_table, winners_table
 from rbx.report.table import Table
+from rbx.report.template import render
 
 _ON_TIME_FIGURES = ("on-time", "predicted-ttft")
-_TEMPLATES = Path(__file__).parent / "templates"
 
 
 @dataclass(frozen=True)
@@ -54,19 +52,11 @@ class _RateSection:
 
 def render_page(analysis: Analysis, drawings: Iterable[Drawing]) -> str:
     """The whole page; all text of the sweep is escaped."""
-    environment = Environment(
-        loader=FileSystemLoader(_TEMPLATES),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
     manifest = analysis.sweep.manifest
     shown = list(drawings)
     middle = f"quality-latency-{analysis.rates.index(analysis.middle) + 1}"
-    return environment.get_template("page.html.j2").render(
-        css=_asset("page.css"),
-        js=_asset("page.js"),
+    return render(
+        "page.html.j2",
         name=str(manifest.get("name", analysis.sweep.folder.name)),
         created=str(manifest.get("created", "")),
         kinds=kinds(analysis.sweep),
@@ -125,11 +115,6 @@ def _on_time(analysis: Analysis) -> tuple[Table, ...]:
         tables += [rivals_table(study.comparison), lost_table(study.comparison)]
     tables += estimator_tables(study, published=published)
     return (*tables, published_cells_table()) if published else tuple(tables)
-
-
-def _asset(name: str) -> Markup:
-    # Our own files, not data: they stand inside <style> and <script>, where escapes are not read.
-    return Markup((_TEMPLATES / name).read_text(encoding="utf-8"))
 
 
 def _is_other_rate(drawing: Drawing, middle: str) -> bool:

@@ -161,9 +161,14 @@ def foot(
     text = f"{population} n = {n} scheduled requests a policy and rate."
     if intervals:
         text += f" {intervals}: {100 * LEVEL:.0f} % bootstrap intervals over {over}."
-    lines = textwrap.wrap(text, _FOOT_CHARACTERS) + ([LABEL_KEY] if labels else [])
+    write_foot(figure, text, stamp(analysis), LABEL_KEY if labels else "")
+
+
+def write_foot(figure: Figure, text: str, marked: str, key: str = "") -> None:
+    """Text below the axes, ``key`` on a line of its own, and above them what the figure is marked as."""
+    lines = textwrap.wrap(text, _FOOT_CHARACTERS) + ([key] if key else [])
     figure.text(0.01, 0.012, "\n".join(lines), fontsize=7, color=FAINT, va="bottom", linespacing=1.35)
-    if marked := stamp(analysis):
+    if marked:
         figure.text(0.01, 0.99, marked, fontsize=8, color="#d55e00", weight="bold", va="top")
 
 
