@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, field_validator, model_validator
 
@@ -20,7 +20,10 @@ from rbx.config.base import (
     load,
 )
 from rbx.config.live import Live, OpenAiTarget
+from rbx.config.newer_fields import NewerFields
 from rbx.config.policy import BearSpec, CostWeight, ExternalSpec, PolicySpec
+from rbx.config.routed_policy import RouterName
+from rbx.config.scoring_cost import ScoringCost
 
 
 class RandomGaps(StrictModel):
@@ -106,15 +109,18 @@ class TtftTarget(StrictModel):
         return self
 
 
-class Slo(StrictModel):
+class Slo(NewerFields):
     """Targets that a request meets or misses; a missing one is not judged.
 
-    ``ttft_s`` is one target for all, ``ttft_target`` one that follows from the prompt. An answer in time
+    ``ttft_s`` is one target for all, ``ttft_target`` one that follows from the prompt; ``tpot_s`` is of
+    the mean time between tokens, which an answer of one token meets. An answer in time
     is worth quality − λ·cost, a late one nothing (OnTimeUtility); λ is ``cost_weight_per_usd``.
     """
 
+    newer: ClassVar[frozenset[str]] = frozenset({"tpot_s"})
     ttft_s: PositiveFloat | None = None
     ttft_target: TtftTarget | None = None
+    tpot_s: PositiveFloat | None = None
     e2e_s: PositiveFloat | None = None
     cost_weight_per_usd: CostWeight = 500.0
 
@@ -234,12 +240,18 @@ class Telemetry(StrictModel):
         return value
 
 
-class SchedulerConfig(StrictModel):
-    """The runtime around a policy. ``ledger: false`` forgets what telemetry does not show (an ablation)."""
+class SchedulerConfig(NewerFields):
+    """The runtime around a policy. ``ledger: false`` forgets what telemetry does not show (an ablation).
 
+    ``scoring_cost`` is what it costs to have a router score prompts, in virtual time; a router that is not
+    named costs what ``decision_cost`` says of the encoder.
+    """
+
+    newer: ClassVar[frozenset[str]] = frozenset({"scoring_cost"})
     batching: Batching = Batching()
     order: Literal["lpt", "fifo"] = "lpt"
     decision_cost: DecisionCost = DecisionCost()
+    scoring_cost: dict[RouterName, ScoringCost] = Field(default_factory=dict)
     telemetry: Telemetry = Telemetry()
     ledger: bool = True
     network_s: Annotated[float, Field(ge=0, le=3600, strict=True)] = 0.001
@@ -308,6 +320,8 @@ class Experiment(StrictModel):
             raise ValueError("tier_loss is of a simulated pool; take an instance away instead")
         if self.workload.cut_quality_exponent is not None:
             raise ValueError("workload.cut_quality_exponent is a model for answers without text; judge them")
+        if self.scheduler.scoring_cost:
+            raise ValueError("scheduler.scoring_cost is for simulated pools; live ones take what they take")
         for number, policy in enumerate(self.policies):
             if isinstance(policy, BearSpec) and any(policy.true_lengths):
                 raise ValueError(f"policies.{number}: nobody knows true_lengths of live answers")

@@ -121,6 +121,8 @@ class GatewayConfig(StrictModel):
     def _nothing_simulated(self) -> GatewayConfig:
         if self.scheduler.telemetry.period_s or self.scheduler.telemetry.delay_s:
             raise ValueError("scheduler.telemetry is for simulated pools; a gateway has watch")
+        if self.scheduler.scoring_cost:
+            raise ValueError("scheduler.scoring_cost is for simulated pools; a gateway takes what it takes")
         return self
 
     def single_policy(self, models: tuple[str, ...]) -> SinglePolicy:

@@ -31,7 +31,7 @@ class RoutedSpec(FilteredSpec):
         return self
 
     def routed(self, **router: Any) -> Iterator[RoutedPolicy]:
-        """The router of these fields of ``RoutedPolicy``, with every dispatcher, path, filter and deployment."""
+        """The router of these fields, with every filter, dispatcher, path and deployment."""
         crossed = itertools.product(self.filter, self.dispatch, self.batched, self.deployment)
         for rule, dispatch, batched, deployment in crossed:
             yield RoutedPolicy(

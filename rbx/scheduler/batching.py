@@ -31,7 +31,7 @@ class BatchFormer:
     def __init__(self, config: Batching) -> None:
         """Start with the limits of an idle pool."""
         self._config = config
-        self._queue: deque[tuple[int, float]] = deque()
+        self._queue: deque[tuple[int, float, float]] = deque()  # request, when it came here, its arrival
         self._free_s = 0.0
         self._limit = _Limit(config.max_size, config.window_s)
         self._busy_share = 0.0
@@ -41,9 +41,9 @@ class BatchFormer:
         """Requests waiting for a decision."""
         return len(self._queue)
 
-    def add(self, request: int, now_s: float) -> None:
-        """A request arrives; times never go back."""
-        self._queue.append((request, now_s))
+    def add(self, request: int, now_s: float, arrived_s: float | None = None) -> None:
+        """A request comes to the queue, at its arrival or later; ``now_s`` never goes back."""
+        self._queue.append((request, now_s, now_s if arrived_s is None else arrived_s))
 
     def withdraw(self, request: int) -> None:
         """Forget a request that waits, if it does."""
@@ -73,8 +73,8 @@ class BatchFormer:
         return max(due_s, self._free_s)
 
     def take(self) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """Close the batch: its requests in order of arrival, and when each arrived."""
+        """Close the batch: its requests in the order they came to the queue, and when each arrived."""
         n = min(len(self._queue), self._limit.size)
         taken = [self._queue.popleft() for _ in range(n)]
-        requests, arrived_s = zip(*taken, strict=True)
+        requests, _, arrived_s = zip(*taken, strict=True)
         return np.array(requests, dtype=np.int64), np.array(arrived_s)

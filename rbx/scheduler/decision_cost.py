@@ -6,28 +6,43 @@ encode_per_token·Σ min(tokens, encode_max_tokens)`` where the policy reads the
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
+
+from rbx.scheduler.scoring_times import ScoringTimes
 
 Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
 class DecisionTimes:
-    """Seconds per batch, request and prompt token."""
+    """Seconds per batch, request and prompt token; ``router`` takes the encoder's place where it is given."""
 
     fixed_s: float
     per_request_s: float
     encode_s_per_request: float
     encode_s_per_token: float
     encode_max_tokens: int
+    router: ScoringTimes | None = None
+
+    @property
+    def scoring(self) -> ScoringTimes:
+        """What reading prompts costs, the router's or the encoder's."""
+        encoder = ScoringTimes(
+            0.0, self.encode_s_per_request, self.encode_s_per_token, self.encode_max_tokens
+        )
+        return self.router or encoder
+
+    @property
+    def scored_before(self) -> DecisionTimes:
+        """Of a loop whose prompts were read before they came to it."""
+        return replace(self, router=ScoringTimes(0.0, 0.0, 0.0, 1))
 
     def encode_s(self, prompt_tokens: Ints) -> float:
-        """Encoding a batch of prompts with ``prompt_tokens`` (B,) tokens each."""
-        read = int(np.minimum(prompt_tokens, self.encode_max_tokens).sum())
-        return self.encode_s_per_request * len(prompt_tokens) + self.encode_s_per_token * read
+        """Reading a batch of prompts with ``prompt_tokens`` (B,) tokens each."""
+        return self.scoring.call_s(prompt_tokens)
 
     def fastest_per_s(self, prompt_tokens: Ints, largest_batch: int) -> float:
         """Requests per second that the serial decision loop can take, in full batches of such prompts."""

@@ -37,7 +37,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class ClosedBatch:
-    """Requests (B,) in order of arrival, when each arrived, and when their encodings are ready."""
+    """Requests (B,) as they came to the queue, when each arrived, and when their encodings are ready."""
 
     batch_id: int
     requests: Ints
@@ -92,9 +92,9 @@ class SchedulerRuntime:
         """What the policy must be shown."""
         return self._policy.needs
 
-    def submit(self, request: int, now_s: float) -> None:
-        """Row ``request`` of the table arrives."""
-        self._former.add(request, now_s)
+    def submit(self, request: int, now_s: float, arrived_s: float | None = None) -> None:
+        """Row ``request`` of the table comes to be decided, now that it arrives or was scored."""
+        self._former.add(request, now_s, arrived_s)
 
     def withdraw(self, request: int) -> None:
         """Row ``request`` no longer waits: its client has left."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from rbx.config.experiment import Experiment
+from rbx.config.policy import RoutedPolicy, SinglePolicy
 from rbx.config.pool import Pool
 from rbx.engine.instance_profile import InstanceProfile
 from rbx.errors import ConfigError
@@ -15,6 +16,7 @@ from rbx.policy.pool_state import PoolShape
 from rbx.policy.routebalance import TpotPredictor
 from rbx.policy.ttft.build import LatencyModel
 from rbx.scheduler.decision_cost import DecisionTimes
+from rbx.scheduler.scoring_times import ScoringTimes
 from rbx.sweep.prompts import PromptTable
 
 
@@ -48,6 +50,16 @@ class SweepContext:
             traffic=tuple(traffic[instance.model_index] for instance in instances),
             lengths=self.lengths,
         )
+
+    def times_of(self, policy: SinglePolicy) -> DecisionTimes:
+        """The decision's cost under one policy, its router's stated cost in the place of the encoder's."""
+        if not isinstance(policy, RoutedPolicy):
+            return self.times
+        cost = self.experiment.scheduler.scoring_cost.get(policy.router)
+        if cost is None:
+            return self.times
+        queue = policy.deployment.queue
+        return replace(self.times, router=ScoringTimes.of(cost, 1 if queue is None else queue.workers))
 
     @property
     def times(self) -> DecisionTimes:

@@ -56,4 +56,8 @@ RECORDS = pa.schema(
     ]
 )
 
+# Behind ``RECORDS`` in cells whose prompts are scored before they wait for a batch: from arrival to the
+# scoring call. ``encode_s`` is then that call, and ``batch_wait_s`` counts from its end.
+SCORING_WAIT = pa.field("scoring_wait_s", pa.float32())
+
 STATUSES = ("ok", "error", "timeout", "cancelled", "not_sent")

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from rbx.policy.base import MODES
 from rbx.sweep.context import SweepContext
-from rbx.sweep.records import RECORDS
+from rbx.sweep.records import RECORDS, SCORING_WAIT
 from rbx.sweep.simulate import Outcome
 from rbx.sweep.workload import Arriving
 
@@ -71,6 +71,7 @@ def simulated_records(cell_id: str, context: SweepContext, arriving: Arriving, o
         "budget_usd": _where(np.isfinite(arriving.budget_usd), arriving.budget_usd),
         "exhausted": by_budget,
         "slo_met": _slo_met(context, arriving, outcome, placed),
+        "scoring_wait_s": outcome.scoring_wait_s,
         "batch_wait_s": outcome.batch_wait_s,
         "encode_s": outcome.encode_s,
         "score_s": outcome.score_s,
@@ -81,8 +82,9 @@ def simulated_records(cell_id: str, context: SweepContext, arriving: Arriving, o
         "telemetry_age_s": _where(placed, outcome.telemetry_age_s),
         "preemptions": outcome.preemptions,
     }
-    arrays = [_column(columns[field.name], field.type) for field in RECORDS]
-    return pa.Table.from_arrays(arrays, schema=RECORDS)
+    schema = RECORDS if outcome.scoring_wait_s is None else RECORDS.append(SCORING_WAIT)
+    arrays = [_column(columns[field.name], field.type) for field in schema]
+    return pa.Table.from_arrays(arrays, schema=schema)
 
 
 def _column(values: object, kind: pa.DataType) -> pa.Array:

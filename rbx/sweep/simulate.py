@@ -18,7 +18,9 @@ from rbx.heads.bea.lengths import whole_tokens
 from rbx.policy.build import build_policy
 from rbx.policy.request_table import NO_ROUTER, RequestTable
 from rbx.policy.view import Served
+from rbx.scheduler.decision_cost import DecisionTimes
 from rbx.scheduler.runtime import Decision, SchedulerRuntime
+from rbx.scheduler.scoring_stage import ScoredArrivals, score_arrivals
 from rbx.sweep.context import SweepContext
 from rbx.sweep.workload import POLICY_STREAM, Arriving, stream
 
@@ -47,8 +49,9 @@ class Outcome:
     predicted_ttft_s: Floats  # from arrival
     on_time: Ints  # candidates predicted to meet the target; −1: nobody asked
     mode: Ints  # of ``rbx.policy.base.MODES``
+    scoring_wait_s: Floats | None  # for a scoring call; None where prompts are read with their batch
     batch_wait_s: Floats
-    encode_s: Floats
+    encode_s: Floats  # of the batch, or of the scoring call before it
     score_s: Floats
     batch_id: Ints
     batch_size: Ints
@@ -102,24 +105,26 @@ class SimulatedCell:
         rng = stream(seed, POLICY_STREAM)
         decider = build_policy(policy, context.pool.models, context.tpot, context.latency, rng)
         self._table = request_table(context, arriving, policy)
+        times = context.times_of(policy)
+        self._scored = _scored_ahead(policy, times, arriving, self._table)
         self._runtime = SchedulerRuntime(
             self._scheduler,
             decider,
             shape,
             self._table,
-            context.times,
+            times if self._scored is None else times.scored_before,
             batched=policy.batched,
         )
         self._engine = EngineSim(servers or [instance.tier for instance in context.pool.instances], n)
         self._model = shape.model
+        self._lost = context.experiment.tier_loss
+        lost = None if self._lost is None else self._lost.tier
+        self._lost_instances = np.array([i.tier.name == lost for i in context.pool.instances])
         self._truth = context.prompts.output_tokens[arriving.prompt]
         self._telemetry: PoolTelemetry | None = None
         self._snapshots: tuple[InstanceSnapshot, ...] = ()
         self._true_lengths = isinstance(policy, BearPolicy) and policy.true_lengths
         self._unanswered = np.zeros(0, dtype=np.int64)
-        self._lost = context.experiment.tier_loss
-        lost = None if self._lost is None else self._lost.tier
-        self._lost_instances = np.array([i.tier.name == lost for i in context.pool.instances])
         self._decisions: list[Decision] = []
         self._slot = np.full(n, -1, dtype=np.int64)
         self._instance, self._output = self._slot.copy(), self._slot.copy()
@@ -127,12 +132,17 @@ class SimulatedCell:
     def run(self) -> Outcome:
         """Play the whole workload and wait for the last answer."""
         arrivals = self._arriving.scheduled_s.tolist()
-        runtime = self._runtime
-        position, n = 0, len(arrivals)
+        runtime, n = self._runtime, len(arrivals)
+        order, comes_s = list(range(n)), arrivals
+        if self._scored is not None:
+            order = self._scored.order.tolist()
+            comes_s = self._scored.back_s[self._scored.order].tolist()
+        position = 0
         while True:
             closes_s = runtime.closes_s()
-            if position < n and arrivals[position] <= closes_s:
-                runtime.submit(position, arrivals[position])
+            if position < n and comes_s[position] <= closes_s:
+                request = order[position]
+                runtime.submit(request, comes_s[position], arrivals[request])
                 position += 1
                 continue
             if closes_s == np.inf:
@@ -208,6 +218,21 @@ class SimulatedCell:
             assignment.max_tokens[placed],
         )
 
+    def _waits(self, closed_s: Floats, ready_s: Floats) -> dict[str, Floats | None]:
+        """What a request waits for until its batch is ready: parts that add up, each (N,)."""
+        arrived_s, scored = self._arriving.scheduled_s, self._scored
+        if scored is None:
+            return {
+                "scoring_wait_s": None,
+                "batch_wait_s": closed_s - arrived_s,
+                "encode_s": ready_s - closed_s,
+            }
+        return {
+            "scoring_wait_s": scored.began_s - arrived_s,
+            "batch_wait_s": closed_s - scored.back_s,
+            "encode_s": scored.back_s - scored.began_s,
+        }
+
     def _outcome(self) -> Outcome:
         n = len(self._arriving.prompt)
         # One row per request in decision order, then back to the order of the workload.
@@ -249,8 +274,7 @@ class SimulatedCell:
             predicted_ttft_s=column("ttft_s").astype(np.float64),
             on_time=column("on_time").astype(np.int64),
             mode=column("mode").astype(np.int64),
-            batch_wait_s=closed_s - self._arriving.scheduled_s,
-            encode_s=ready_s - closed_s,
+            **self._waits(closed_s, ready_s),
             score_s=decided_s - ready_s,
             batch_id=per_batch([batch.batch_id for batch in batches]).astype(np.int64),
             batch_size=np.repeat(sizes, sizes)[back],
@@ -262,6 +286,16 @@ class SimulatedCell:
             infeasible=self._runtime.alarm.infeasible,
             alarms=self._runtime.alarm.rang,
         )
+
+
+def _scored_ahead(
+    policy: SinglePolicy, times: DecisionTimes, arriving: Arriving, table: RequestTable
+) -> ScoredArrivals | None:
+    """When each prompt is scored where that does not wait for its batch."""
+    queue = policy.deployment.queue if isinstance(policy, RoutedPolicy) else None
+    if queue is None:
+        return None
+    return score_arrivals(arriving.scheduled_s, table.input_tokens, queue, times.scoring)
 
 
 def _where_placed(values: NDArray[np.generic], slot: Ints) -> Floats:
