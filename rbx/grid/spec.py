@@ -127,12 +127,22 @@ TableSource = Annotated[
 
 
 class SynthSource(StrictModel):
-    """A synthetic grid, calibrated to the published figures of RouteBalance or BEAR; see docs/datasets.md."""
+    """A synthetic grid, calibrated to the published figures of RouteBalance or BEAR; see docs/datasets.md.
+
+    ``second_judge`` adds the scores of another judge, which agrees with the first as RouteBalance's two do.
+    """
 
     kind: Literal["synth"]
     preset: Literal["routebalance", "quickstart", "bear"]
     n: Annotated[int, Field(ge=1, le=200_000)] | None = None  # default: the preset's
     seed: NonNegativeInt = 0
+    second_judge: bool = False
+
+    @model_validator(mode="after")
+    def _whose_second(self) -> SynthSource:
+        if self.second_judge and self.preset == "bear":
+            raise ValueError("second_judge: its agreement is that of RouteBalance's judges, not of BEAR's")
+        return self
 
 
 Source = Annotated[

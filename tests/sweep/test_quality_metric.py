@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 
 from rbx.config.base import Loaded, parse
-from rbx.config.experiment import Experiment
+from rbx.config.experiment import Experiment, Workload
 from rbx.config.pool import load_pool
-from rbx.errors import BundleError
+from rbx.errors import BundleError, DatasetError
 from rbx.grid.harvest import Harvest
 from rbx.grid.spec import SynthSource
 from rbx.grid.store import open_view
@@ -19,6 +19,7 @@ from rbx.grid.synth.draw import draw_synthetic
 from rbx.heads.bundle import Bundle
 from rbx.heads.train import TrainOptions, train_bundle
 from rbx.sweep.plan import make_plan
+from rbx.sweep.prompts import chosen_rows
 from tests.grid.labelled import write
 from tests.workplace import EXPERIMENT, ROOT
 
@@ -56,3 +57,22 @@ def test_the_default_metric_is_the_same_in_training_and_sweep(tmp_path: Path) ->
     assert [cell.cell_id for cell in named.cells] == [cell.cell_id for cell in plan.cells] != []
     with pytest.raises(BundleError, match="predicts metric 'grade', the experiment scores 'exact'"):
         make_plan(experiment(tmp_path / "grid", tmp_path / "bundle", metric="exact"))
+    other = make_plan(experiment(tmp_path / "grid", tmp_path / "bundle", scored_by="exact"))
+    assert other.manifest["grid"]["metric"] == "grade"
+    assert other.manifest["grid"]["scored_by"] == "exact"
+    assert (other.context.prompts.score == 0).all()
+    assert (other.context.prompts.quality == plan.context.prompts.quality).all()
+    assert not {cell.cell_id for cell in other.cells} & {cell.cell_id for cell in plan.cells}
+
+
+def test_a_number_of_prompts_is_the_same_choice_for_every_seed(tmp_path: Path) -> None:
+    two_metrics(tmp_path / "grid")
+    view = open_view(tmp_path / "grid")
+    few = parse(Workload, {"rates_per_s": [1.0], "n_prompts": 20, "seeds": [0, 1]}, where="test")
+    rows = chosen_rows(view, few)
+    assert len(set(rows.tolist())) == 20
+    assert set(rows.tolist()) < set(view.rows("test").tolist())
+    assert rows.tolist() == chosen_rows(view, few).tolist() == sorted(rows.tolist())
+    many = few.model_copy(update={"n_prompts": 299})
+    with pytest.raises(DatasetError, match="n_prompts asks for 299"):
+        chosen_rows(view, many)

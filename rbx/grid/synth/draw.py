@@ -18,10 +18,11 @@ from rbx.grid.harvest import (
 )
 from rbx.grid.schema import DEFAULT_METRIC
 from rbx.grid.spec import SynthSource
-from rbx.grid.synth.latent import draw_lengths, draw_scores
+from rbx.grid.synth.latent import coarse, draw_lengths, latent_scores
 from rbx.grid.synth.preset import Preset
 from rbx.grid.synth.presets import PRESETS
 from rbx.grid.synth.prompts import Drawn, draw_prompts
+from rbx.grid.synth.second_judge import METRIC, second_scores
 
 CHARACTERS_PER_TOKEN = 4
 MODEL_VERSION = 1
@@ -32,8 +33,8 @@ def draw_synthetic(spec: SynthSource, say: Say) -> Harvest:
     preset = PRESETS[spec.preset]
     n = spec.n if spec.n is not None else preset.prompts
     say(f"drawing {n:,} synthetic prompts")
-    seeds = np.random.SeedSequence(spec.seed).spawn(3)
-    prompts, scores, lengths = (np.random.default_rng(seed) for seed in seeds)
+    seeds = np.random.SeedSequence(spec.seed).spawn(4)
+    prompts, scores, lengths, second = (np.random.default_rng(seed) for seed in seeds)
     drawn = draw_prompts(n, preset.families, prompts)
     provenance: dict[str, Any] = {
         "generator": f"rbx synthetic model {MODEL_VERSION}, see docs/datasets.md",
@@ -44,11 +45,15 @@ def draw_synthetic(spec: SynthSource, say: Say) -> Harvest:
         "responses": "none: no model answered; lengths and scores are drawn",
         **preset.assumptions,
     }
-    score = draw_scores(drawn, preset.scores, scores)
+    latent = latent_scores(drawn, preset.scores, scores)
+    labels = [_labels(preset, coarse(latent), DEFAULT_METRIC)]
+    if spec.second_judge:
+        provenance["second_judge"] = f"metric {METRIC}: agrees with the first in part, see docs/datasets.md"
+        labels.append(_labels(preset, second_scores(latent, second), METRIC))
     return Harvest(
         prompts=_prompts(preset, drawn),
         responses=_responses(preset, draw_lengths(drawn, preset.lengths, lengths)),
-        labels=_labels(preset, score),
+        labels=pa.concat_tables(labels),
         provenance=provenance,
         synthetic=True,
     )
@@ -96,15 +101,16 @@ def _responses(preset: Preset, tokens: np.ndarray[Any, np.dtype[np.int64]]) -> p
     return harvest_columns(columns, HARVEST_RESPONSES)
 
 
-def _labels(preset: Preset, scores: np.ndarray[Any, np.dtype[np.float64]]) -> pa.Table:
+def _labels(preset: Preset, scores: np.ndarray[Any, np.dtype[np.float64]], metric: str) -> pa.Table:
+    judge = ["synth", MODEL_VERSION] if metric == DEFAULT_METRIC else ["synth", MODEL_VERSION, metric]
     keys, models = _pairs(len(scores), preset.models)
     rows = scores.size
     columns = {
         "key": keys,
         "model": models,
-        "metric": _constant(DEFAULT_METRIC, rows),
+        "metric": _constant(metric, rows),
         "score": pa.array(scores.ravel()),
         "status": _constant("ok", rows),
-        "judge_digest": _constant(digest(["synth", MODEL_VERSION]), rows),
+        "judge_digest": _constant(digest(judge), rows),
     }
     return harvest_columns(columns, HARVEST_LABELS)

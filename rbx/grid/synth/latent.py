@@ -74,6 +74,11 @@ class LengthModel:
 
 def draw_scores(drawn: Drawn, model: ScoreModel, generator: np.random.Generator) -> Floats:
     """Scores of shape (N, M) in {0, 0.1, …, 1}."""
+    return coarse(latent_scores(drawn, model, generator))
+
+
+def latent_scores(drawn: Drawn, model: ScoreModel, generator: np.random.Generator) -> Floats:
+    """z of shape (N, M), before a judge puts it on its scale."""
     mean = np.array(model.mean)
     (n_families, n_models), n = mean.shape, len(drawn.texts)
     group = drawn.family if model.within_family else np.zeros(n, dtype=np.int64)
@@ -85,7 +90,8 @@ def draw_scores(drawn: Drawn, model: ScoreModel, generator: np.random.Generator)
     specific = standardised(generator.standard_normal((n, n_models)), group)
     common = _mix(model.seen_ease, standardised(ease[drawn.cell], group), own)
     special = _mix(model.seen_affinity, standardised(affinity[drawn.cell], group), specific)
-    return coarse(mean[drawn.family] + model.spread * _mix(model.common, common[:, None], special))
+    latent: Floats = mean[drawn.family] + model.spread * _mix(model.common, common[:, None], special)
+    return latent
 
 
 def draw_lengths(drawn: Drawn, model: LengthModel, generator: np.random.Generator) -> Ints:
