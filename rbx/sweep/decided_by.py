@@ -1,0 +1,31 @@
+"""What a policy's decisions depend on beside its own settings: part of the identity of its cells."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import numpy as np
+
+from rbx.config.plugin_policy import PluginPolicy
+from rbx.config.policy import RouteBalancePolicy, RoutedPolicy, SinglePolicy
+from rbx.heads.bundle import Bundle
+from rbx.policy.plugin import plugin_identity
+from rbx.sweep.prompts import PromptTable
+
+
+def decided_by(policy: SinglePolicy, bundle: Bundle, prompts: PromptTable) -> dict[str, Any]:
+    """A trained router's digest, a service's answers, a plug-in's distribution and sources; else nothing."""
+    if isinstance(policy, PluginPolicy):
+        return {"plugin": plugin_identity(policy.name)}
+    if isinstance(policy, RouteBalancePolicy) and policy.latency == "prior":
+        # Cells of earlier versions added d/b decode steps to the prior: they are others.
+        return {"prior": "tpot*L"}
+    if not isinstance(policy, RoutedPolicy):
+        return {}
+    if policy.trained_router is not None:
+        return {"router": bundle.router_digest(policy.trained_router)}
+    if policy.service is not None and policy.router_label in prompts.router_score:
+        answers = np.ascontiguousarray(prompts.router_score[policy.router_label])
+        return {"router": hashlib.sha256(answers.tobytes()).hexdigest()}
+    return {}
