@@ -11,6 +11,7 @@ from rbx.errors import StoreError
 from rbx.report.analysis import Analysis, analyse
 from rbx.report.cells_table import cells_table
 from rbx.report.figures import draw_all
+from rbx.report.figures.files import clear_stale, write_drawings
 from rbx.report.load import read_sweep
 from rbx.report.ontime.csv import on_time_csv
 from rbx.report.page import render_page
@@ -43,13 +44,7 @@ def write_report(
     out = folder / "report"
     figures = out / "figures"
     try:
-        figures.mkdir(parents=True, exist_ok=True)
-        written = set()
-        for drawing in drawings:
-            svg, png = figures / f"{drawing.name}.svg", figures / f"{drawing.name}.png"
-            svg.write_text(drawing.svg, encoding="utf-8")
-            png.write_bytes(drawing.png)
-            written |= {svg, png}
+        written = write_drawings(drawings, figures)
         (out / "index.html").write_text(page, encoding="utf-8")
     except OSError as error:
         raise StoreError(f"{out}: can't be written: {error.strerror or error}") from None
@@ -57,14 +52,5 @@ def write_report(
     write_json(summary, out / "summary.json")
     if analysis.on_time is not None:
         write_text(on_time_csv(analysis.on_time), out / "on_time.csv")
-    _clear_stale(figures, written)
+    clear_stale(figures, written)
     return Report(out / "index.html", summary, analysis)
-
-
-def _clear_stale(figures: Path, written: set[Path]) -> None:
-    """Remove figures of an earlier report that this one does not draw; last, so that a failure loses none."""
-    for path in sorted({*figures.glob("*.svg"), *figures.glob("*.png")} - written):
-        try:
-            path.unlink()
-        except OSError as error:
-            raise StoreError(f"{path}: can't be removed: {error.strerror or error}") from None
