@@ -159,6 +159,7 @@ def _run(plan: Plan, folder: Path, jobs: int | None, ray_address: str | None, *,
     console = Console(stderr=True)
     _announce(console, plan)
     _warn_of_a_saturated_loop(console, plan)
+    _warn_of_saturated_scoring(console, plan)
     with _progress(console) as progress:
         task = progress.add_task("simulating", total=None)
 
@@ -223,6 +224,24 @@ def _warn_of_a_saturated_loop(console: Any, plan: Plan) -> None:
             f"{fastest:.3g} requests/s at most, and λ = {rates} is more: RouteBalance will queue before it "
             "decides. Train with --encoder static, lower the rates, or set "
             "scheduler.decision_cost to a faster machine",
+            style="yellow",
+            markup=False,
+            highlight=False,
+        )
+
+
+def _warn_of_saturated_scoring(console: Any, plan: Plan) -> None:
+    """Policies scored before their batch, or at a stated cost, whose prompts come faster than that."""
+    fastest = plan.manifest.get("scoring_per_s", {})
+    beyond: dict[str, list[float]] = {}
+    for cell in plan.cells:
+        if cell.rate_per_s > fastest.get(cell.label, float("inf")):
+            beyond.setdefault(cell.label, []).append(cell.rate_per_s)
+    for label, rates in beyond.items():
+        listed = ", ".join(f"{rate:g}" for rate in sorted(set(rates)))
+        console.print(
+            f"warning: {label}: prompts are scored at {fastest[label]:.3g} requests/s at most, and "
+            f"λ = {listed} is more: they will queue to be scored",
             style="yellow",
             markup=False,
             highlight=False,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field
 
@@ -17,6 +17,7 @@ class OracleSpec(RoutedSpec):
     ``cost_weight_per_usd`` takes the true cost off the label; null asks for the label alone.
     """
 
+    reads_prompt: ClassVar[bool] = False
     kind: Literal["oracle"]
     cost_weight_per_usd: tuple[CostWeight | None, ...] = Field((None,), min_length=1)
 
@@ -32,6 +33,7 @@ class SourceBestSpec(RoutedSpec):
     ``cost_weight_per_usd`` takes the mean cost off the score; null asks for the score alone.
     """
 
+    reads_prompt: ClassVar[bool] = False
     kind: Literal["source-best"]
     cost_weight_per_usd: tuple[CostWeight | None, ...] = Field((None,), min_length=1)
 

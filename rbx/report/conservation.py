@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rbx.sweep.records import STATUSES
+from rbx.sweep.records import SCORING_WAIT, STATUSES
 from rbx.sweep.store import CellSpec, CellSummary
 
 # Times of one request are written as float64; an order broken by less than this is rounding.
@@ -35,6 +35,7 @@ _NEVER_NEGATIVE = (
     "output_tokens",
     "quality",
     "cost_usd",
+    SCORING_WAIT.name,
     "batch_wait_s",
     "encode_s",
     "score_s",
@@ -110,7 +111,7 @@ def _request_faults(records: pa.Table, spec: CellSpec) -> Iterator[str]:
 
 
 def _number_faults(records: pa.Table) -> Iterator[str]:
-    for name in _NEVER_NEGATIVE:
+    for name in [name for name in _NEVER_NEGATIVE if name in records.column_names]:
         values = pc.drop_null(records[name]).to_numpy()
         if not np.isfinite(values).all():
             yield f"column {name} holds NaN or infinity where it isn't null"

@@ -23,7 +23,7 @@ from rbx.report.ontime.rule import OnTimeRule
 from rbx.report.plain_faults import plain_faults
 from rbx.report.requests import Requests, to_requests
 from rbx.sweep.live.table import table_fault
-from rbx.sweep.records import RECORDS
+from rbx.sweep.records import ADMISSION, SCORING_WAIT, records_schema
 from rbx.sweep.store import CellSpec, CellSummary, SweepStore
 
 
@@ -132,7 +132,11 @@ def _read_cell(
             return InvalidCell(spec, summary.live.reasons)
         if lost := table_fault(store.folder, spec.cell_id, summary.live.table_sha256):
             return InvalidCell(spec, (f"{lost}; rbx sweep --retry-invalid measures the cell anew",))
-    reasons = column_faults(table, RECORDS)
+    names = table.column_names
+    schema = records_schema(
+        scored_before_batch=SCORING_WAIT.name in names, filtered=ADMISSION[0].name in names
+    )
+    reasons = column_faults(table, schema)
     if not reasons:
         reasons = faults(
             table,

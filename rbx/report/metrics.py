@@ -51,6 +51,7 @@ class Decision:
     """
 
     n: int
+    scoring_wait_s: float
     batch_wait_s: float
     encode_s: float
     score_s: float
@@ -60,7 +61,7 @@ class Decision:
     @property
     def total_s(self) -> float:
         """Mean time from arrival to assignment."""
-        return self.batch_wait_s + self.encode_s + self.score_s
+        return self.scoring_wait_s + self.batch_wait_s + self.encode_s + self.score_s
 
 
 @dataclass(frozen=True)
@@ -180,6 +181,7 @@ def _decision(runs: list[Requests], sent: NDArray[np.bool_], ok: NDArray[np.bool
     batched = size[np.isfinite(size) & (size > 0)]
     return Decision(
         n=int(sent.sum()),
+        scoring_wait_s=_mean(together("scoring_wait_s")[sent]),
         batch_wait_s=_mean(together("batch_wait_s")[sent]),
         encode_s=_mean(together("encode_s")[sent]),
         score_s=_mean(together("score_s")[sent]),

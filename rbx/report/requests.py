@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from rbx.sweep.records import STATUSES
+from rbx.sweep.records import ADMISSION, SCORING_WAIT, STATUSES
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -25,6 +25,8 @@ class Requests:
     score, ``cost_usd`` where nobody knows prices. ``slo_met`` is NaN without a target, else 0 or 1.
     ``predicted_ttft_s`` counts from ``scheduled_s``, as ``ttft_s`` does; it, ``ttft_target_s`` and
     ``on_time_candidates`` (how many instances were predicted to meet the target) are NaN where there is none.
+    ``scoring_wait_s`` is zero where prompts were scored with their batch. ``admitted_candidates`` is how many
+    instances a filter left, NaN without one, ``admission`` how, empty without one.
     """
 
     prompt: Ints
@@ -42,6 +44,7 @@ class Requests:
     cost_usd: Floats
     exhausted: Bools
     slo_met: Floats
+    scoring_wait_s: Floats
     batch_wait_s: Floats
     encode_s: Floats
     score_s: Floats
@@ -53,6 +56,8 @@ class Requests:
     ttft_target_s: Floats
     predicted_ttft_s: Floats
     on_time_candidates: Floats
+    admitted_candidates: Floats
+    admission: NDArray[np.str_]
 
     @property
     def ok(self) -> Bools:
@@ -96,8 +101,8 @@ class Requests:
 
     @property
     def decision_s(self) -> Floats:
-        """From arrival to assignment: batch wait, encoding and scoring; an unknown part counts as none."""
-        parts = (self.batch_wait_s, self.encode_s, self.score_s)
+        """From arrival to assignment: waits, encoding and scoring; an unknown part counts as none."""
+        parts = (self.scoring_wait_s, self.batch_wait_s, self.encode_s, self.score_s)
         return np.asarray(sum(np.nan_to_num(part, nan=0.0) for part in parts))
 
     @property
@@ -111,6 +116,7 @@ def to_requests(records: pa.Table, prompt_ids: pa.Array) -> Requests:
     """Lay a checked table of ``RECORDS`` out as arrays; ``prompt_ids`` holds every prompt of the sweep."""
     records = records.sort_by("request")
     mode = _words(records, "decision_mode")
+    admitted_candidates, admission = _admissions(records)
     return Requests(
         prompt=_numbered(records["prompt_id"], prompt_ids),
         status=_numbered(records["status"].cast(pa.string()), pa.array(STATUSES)),
@@ -127,6 +133,7 @@ def to_requests(records: pa.Table, prompt_ids: pa.Array) -> Requests:
         cost_usd=_costs(records),
         exhausted=_flags(pc.fill_null(records["exhausted"], False)),
         slo_met=_floats(records, "slo_met"),
+        scoring_wait_s=_scoring_wait(records),
         batch_wait_s=_floats(records, "batch_wait_s"),
         encode_s=_floats(records, "encode_s"),
         score_s=_floats(records, "score_s"),
@@ -138,6 +145,8 @@ def to_requests(records: pa.Table, prompt_ids: pa.Array) -> Requests:
         ttft_target_s=_floats(records, "ttft_target_s"),
         predicted_ttft_s=_floats(records, "predicted_ttft_s"),
         on_time_candidates=_floats(records, "on_time_candidates"),
+        admitted_candidates=admitted_candidates,
+        admission=admission,
     )
 
 
@@ -146,6 +155,20 @@ def _costs(records: pa.Table) -> Floats:
     cost_usd = _floats(records, "cost_usd")
     completed = _flags(pc.equal(records["status"].cast(pa.string()), "ok"))
     return np.where(completed, cost_usd, np.nan_to_num(cost_usd, nan=0.0))
+
+
+def _admissions(records: pa.Table) -> tuple[Floats, NDArray[np.str_]]:
+    """How many candidates a filter left, and how; NaN and empty in cells without a filter."""
+    n, (left, how) = records.num_rows, (field.name for field in ADMISSION)
+    if left not in records.column_names or how not in records.column_names:
+        return np.full(n, np.nan), np.full(n, "")
+    return _floats(records, left), _words(records, how)
+
+
+def _scoring_wait(records: pa.Table) -> Floats:
+    if SCORING_WAIT.name not in records.column_names:
+        return np.zeros(records.num_rows)
+    return _floats(records, SCORING_WAIT.name)
 
 
 def _floats(records: pa.Table, name: str) -> Floats:

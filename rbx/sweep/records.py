@@ -60,4 +60,17 @@ RECORDS = pa.schema(
 # scoring call. ``encode_s`` is then that call, and ``batch_wait_s`` counts from its end.
 SCORING_WAIT = pa.field("scoring_wait_s", pa.float32())
 
+# Behind them in cells with a filter: how many candidates it left, and how, in the words of ``ADMISSIONS``.
+ADMISSION = (pa.field("admitted_candidates", pa.int32()), pa.field("admission", _TEXT))
+
+
+def records_schema(*, scored_before_batch: bool, filtered: bool = False) -> pa.Schema:
+    """``RECORDS``, and behind it what only such cells have.
+
+    ``SCORING_WAIT`` where prompts are scored before they wait for a batch, ``ADMISSION`` behind a filter.
+    """
+    schema = RECORDS.append(SCORING_WAIT) if scored_before_batch else RECORDS
+    return pa.schema([*schema, *ADMISSION]) if filtered else schema
+
+
 STATUSES = ("ok", "error", "timeout", "cancelled", "not_sent")

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from rbx.config.policy import BearPolicy, RouteBalancePolicy, RoutedPolicy
 from rbx.durable import write_table
-from rbx.sweep.records import RECORDS
+from rbx.sweep.records import SCORING_WAIT, records_schema
 from rbx.sweep.store import CellSpec, SweepStore
 
 Floats = NDArray[np.float64]
@@ -104,14 +104,15 @@ def write_sweep(folder: Path, shape: SweepShape) -> Path:
 
 
 def as_records(columns: dict[str, Any]) -> pa.Table:
-    """Columns (lists or arrays; NaN stands for null) as a table of ``RECORDS``."""
+    """Columns (lists or arrays; NaN stands for null) as a table of records."""
     arrays = []
-    for each in RECORDS:
+    schema = records_schema(scored_before_batch=SCORING_WAIT.name in columns)
+    for each in schema:
         values = columns[each.name]
         array = values if isinstance(values, pa.Array) else pa.array(values, from_pandas=True)
         kind = each.type
         arrays.append(array.dictionary_encode() if pa.types.is_dictionary(kind) else array.cast(kind))
-    return pa.Table.from_arrays(arrays, schema=RECORDS)
+    return pa.Table.from_arrays(arrays, schema=schema)
 
 
 def _spec(policy: Policy, rate_per_s: float, seed: int, shape: SweepShape) -> CellSpec:

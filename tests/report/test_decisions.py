@@ -80,6 +80,42 @@ def test_the_table_breaks_decision_time_down(tmp_path: Path) -> None:
     ] * 2
 
 
+def _scored_late(wait_s: float) -> Tamper:
+    """Every request waits for a scoring call before its batch."""
+
+    def tamper(columns: dict[str, Any], summary: dict[str, Any]) -> None:
+        columns["scoring_wait_s"] = np.full(len(columns["request"]), wait_s)
+        for name in ("decided_s", "dispatched_s", "first_token_s", "done_s"):
+            columns[name] = np.asarray(columns[name]) + wait_s
+
+    return tamper
+
+
+def test_the_wait_for_scoring_is_a_part_of_its_own_and_warned_of(tmp_path: Path) -> None:
+    found = _analysed(tmp_path, {0: _scored_late(3.0), 1: _scored_late(0.004)})
+    table = decisions_table(found.rates[0])
+    rows = [dict(zip([c.title for c in table.columns], row, strict=True)) for row in table.rows]
+    assert [row["scoring wait, ms"].text for row in rows] == ["3,000", "4.00", "0"]
+    assert [row["scoring wait, ms"].tone for row in rows] == ["bad", "", ""]
+    assert [row["batch wait, ms"].tone for row in rows] == ["", "", ""]
+    assert [row["total, ms"].text for row in rows] == ["3,026", "30.4", "26.4"]
+    ttft = found.results[0].point.metrics.ttft_s.mean
+    assert rows[0]["of TTFT"].sort == pytest.approx(3.0264 / ttft, rel=1e-5)
+    (line,) = [line for line in headline(found).warnings if "scoring" in line]
+    assert "In 1 of 3 cells (policy × rate) the scoring of prompts, not the servers, is saturated" in line
+    assert "a request waits 3.00 s to be scored" in line
+    assert CHOSEN[0].label in line
+
+
+def test_a_wait_for_scoring_below_zero_is_refused(tmp_path: Path) -> None:
+    shape = SweepShape(
+        policies=CHOSEN, rates_per_s=(6.0,), n_prompts=30, n_requests=30, tamper={0: _scored_late(-1e-3)}
+    )
+    sweep = read_sweep(write_sweep(tmp_path / "s", shape))
+    (refused,) = sweep.invalid
+    assert any("column scoring_wait_s holds a negative value" in reason for reason in refused.reasons)
+
+
 def test_the_table_is_open_at_every_rate(tmp_path: Path) -> None:
     shape = SweepShape(policies=CHOSEN, rates_per_s=(6.0, 12.0), n_prompts=30, n_requests=30)
     page = write_report(write_sweep(tmp_path / "s", shape), resampling=QUICK).page.read_text(encoding="utf-8")

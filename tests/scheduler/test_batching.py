@@ -25,6 +25,13 @@ def test_a_lone_request_waits_out_the_window() -> None:
     assert former.closes_s() == pytest.approx(1.05)
 
 
+def test_a_request_that_was_scored_first_waits_from_then_and_has_arrived_before() -> None:
+    former = fixed(4, 0.05)
+    former.add(7, 2.0, arrived_s=1.0)
+    assert former.closes_s() == pytest.approx(2.05)
+    assert former.take()[1].tolist() == [1.0]
+
+
 def test_eager_does_not_hold_a_lone_request_on_an_idle_pool() -> None:
     former = fixed(4, 0.05, eager=True)
     former.add(7, 1.0)
