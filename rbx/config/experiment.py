@@ -19,9 +19,11 @@ from rbx.config.base import (
     UnitFloat,
     load,
 )
+from rbx.config.filter import FilteredSpec
 from rbx.config.live import Live, OpenAiTarget
 from rbx.config.newer_fields import NewerFields
 from rbx.config.policy import BearSpec, CostWeight, ExternalSpec, PolicySpec
+from rbx.config.references import REFERENCES
 from rbx.config.routed_policy import RouterName
 from rbx.config.scoring_cost import ScoringCost
 
@@ -123,6 +125,12 @@ class Slo(NewerFields):
     tpot_s: PositiveFloat | None = None
     e2e_s: PositiveFloat | None = None
     cost_weight_per_usd: CostWeight = 500.0
+
+    @property
+    def targeted(self) -> dict[str, bool]:
+        """Which of TTFT, TPOT and E2E have a target."""
+        ttft = self.ttft_s is not None or self.ttft_target is not None
+        return {"ttft": ttft, "tpot": self.tpot_s is not None, "e2e": self.e2e_s is not None}
 
     @model_validator(mode="after")
     def _one_ttft(self) -> Slo:
@@ -272,6 +280,11 @@ class TierLoss(StrictModel):
 _BLIND = ("passthrough", "always", "random", "mix", "external")
 
 
+def _reads_prompts(policy: PolicySpec) -> bool:
+    rules = policy.filter if isinstance(policy, FilteredSpec) else ()
+    return policy.kind not in _BLIND or any(rule is not None and rule.reads_lengths for rule in rules)
+
+
 class Experiment(StrictModel):
     """A grid of cells: every policy × rate × seed on one pool, grid and bundle.
 
@@ -302,6 +315,14 @@ class Experiment(StrictModel):
         return self
 
     @model_validator(mode="after")
+    def _targets_for_filters(self) -> Experiment:
+        for number, policy in enumerate(self.policies):
+            for rule in policy.filter if isinstance(policy, FilteredSpec) else ():
+                if rule is not None and (lacks := rule.lacks(**self.workload.slo.targeted)):
+                    raise ValueError(f"policies.{number}: filter {rule.kind} {lacks}")
+        return self
+
+    @model_validator(mode="after")
     def _engine_and_target(self) -> Experiment:
         external = [n for n, policy in enumerate(self.policies) if isinstance(policy, ExternalSpec)]
         if self.engine == "sim":
@@ -325,7 +346,10 @@ class Experiment(StrictModel):
         for number, policy in enumerate(self.policies):
             if isinstance(policy, BearSpec) and any(policy.true_lengths):
                 raise ValueError(f"policies.{number}: nobody knows true_lengths of live answers")
-            if self.workload.split != "test" and policy.kind not in _BLIND:
+            if policy.kind in REFERENCES:
+                why = REFERENCES[policy.kind]
+                raise ValueError(f"policies.{number}: {policy.kind} is for simulated sweeps alone: {why}")
+            if self.workload.split != "test" and _reads_prompts(policy):
                 raise ValueError(
                     f"policies.{number}: a gateway predicts prompts of the {self.workload.split} split from "
                     "their own labels; workload.split must be test"

@@ -27,9 +27,14 @@ class FilterRule(StrictModel):
 
     calibrated: ClassVar[bool] = False  # whether it asks how far off predictions have been
     reads_lengths: ClassVar[bool] = False  # whether it asks for predicted lengths, so that prompts are read
+    reads_budget: ClassVar[bool] = False
     reads_latency: ClassVar[bool] = False
     kind: str
     on_empty: OnEmpty = "all"
+
+    def lacks(self, *, ttft: bool, tpot: bool, e2e: bool) -> str:
+        """What keeps it from saying no to anybody, given which targets a workload has; empty if nothing."""
+        return ""
 
     @property
     def label(self) -> str:
@@ -68,6 +73,12 @@ class LatencyRule(FilterRule):
     ttft: TtftSource = "prefill-throughput"
     tpot: Literal["xgboost", "prior"] = "xgboost"
 
+    def lacks(self, *, ttft: bool, tpot: bool, e2e: bool) -> str:
+        """See ``FilterRule.lacks``."""
+        if ttft or tpot or self.ttft_s or self.tpot_s:
+            return ""
+        return "has no target; give ttft_s or tpot_s, its own or in workload.slo"
+
 
 class CdfFilter(LatencyRule):
     """P(TTFT ≤ target) ≥ θ, P(TPOT ≤ target) ≥ θ and within budget, P from residuals of held-out requests.
@@ -77,6 +88,7 @@ class CdfFilter(LatencyRule):
 
     calibrated: ClassVar[bool] = True
     reads_lengths: ClassVar[bool] = True
+    reads_budget: ClassVar[bool] = True
     kind: Literal["cdf"] = "cdf"
     theta: UnitFloat = 0.7
     mode: Literal["tiered", "hard"] = "tiered"
@@ -102,6 +114,12 @@ class PolyServeFilter(LatencyRule):
     reads_lengths: ClassVar[bool] = True
     kind: Literal["polyserve"] = "polyserve"
 
+    def lacks(self, *, ttft: bool, tpot: bool, e2e: bool) -> str:
+        """See ``FilterRule.lacks``."""
+        if (ttft or self.ttft_s) and (tpot or self.tpot_s):
+            return ""
+        return "adds up both targets; give ttft_s and tpot_s, its own or in workload.slo"
+
 
 class TimeBillFilter(LatencyRule):
     """TTFT + N·TPOT within a time budget: ``time_budget_s``, or else the workload's ``slo.e2e_s``."""
@@ -110,11 +128,18 @@ class TimeBillFilter(LatencyRule):
     kind: Literal["timebill"] = "timebill"
     time_budget_s: PositiveFloat | None = None
 
+    def lacks(self, *, ttft: bool, tpot: bool, e2e: bool) -> str:
+        """See ``FilterRule.lacks``."""
+        if e2e or self.time_budget_s:
+            return ""
+        return "has no time budget; give time_budget_s, or workload.slo.e2e_s"
+
 
 class BudgetFilter(FilterRule):
     """Prompt and predicted answer cost no more than the request's budget (RouteBalance, Eq. 2)."""
 
     reads_lengths: ClassVar[bool] = True
+    reads_budget: ClassVar[bool] = True
     kind: Literal["budget"] = "budget"
     on_empty: OnEmpty = "cheapest"
 
@@ -155,6 +180,11 @@ class Filterable(NewerFields):
 
     newer: ClassVar[frozenset[str]] = frozenset({"filter"})
     filter: FilterConfig | None = None
+
+    @property
+    def asks_calibration(self) -> bool:
+        """Whether its filter asks how far off predictions have been."""
+        return self.filter is not None and self.filter.calibrated
 
     @property
     def filter_words(self) -> str:

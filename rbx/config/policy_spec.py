@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from rbx.config.filter import Filterable
 from rbx.config.plugin_policy import plugin_spec
 from rbx.config.policy import (
     BearPolicy,
@@ -24,7 +25,8 @@ def policy_spec(policy: SinglePolicy) -> dict[str, Any]:
     if isinstance(policy, ExternalPolicy):
         return {"kind": "external", "name": policy.name}
     data = policy.model_dump(mode="json", exclude={"filter"})
-    behind = {} if policy.filter is None else {"filter": [policy.filter.model_dump(mode="json")]}
+    rule = policy.filter if isinstance(policy, Filterable) else None
+    behind = {} if rule is None else {"filter": [rule.model_dump(mode="json")]}
     return {**_unfiltered(policy, data), **behind}
 
 
@@ -49,9 +51,10 @@ def _listed(data: dict[str, Any], *names: str) -> dict[str, Any]:
 
 def _routed(data: dict[str, Any]) -> dict[str, Any]:
     router = data["router"]
-    own = {"always": ("model",), "mix": ("shares",)}.get(router, ())
+    own = {"always": ("model",), "mix": ("shares",), "best-route": ("fallback",)}.get(router, ())
     swept = {
         "avengers-pro": ("performance_weight",),
+        "best-route": ("threshold",),
         "matrix-factorisation": ("threshold",),
         "omni-router": ("min_quality",),
         "port": ("mean_budget_usd",),
@@ -66,7 +69,7 @@ def _routed(data: dict[str, Any]) -> dict[str, Any]:
     service = data.get("service", {})
     # What is newer than the first cells stands in ``data`` only where it is set.
     listed = {name: [data.get(name)] for name in swept}
-    return {**shared, **service, **{name: data[name] for name in own}, **listed}
+    return {**shared, **service, **{name: data.get(name) for name in own}, **listed}
 
 
 def _bear(policy: BearPolicy, data: dict[str, Any]) -> dict[str, Any]:

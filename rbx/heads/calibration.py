@@ -57,7 +57,7 @@ class Calibration:
 
     @classmethod
     def of_files(cls, files: Mapping[str, bytes]) -> Calibration | None:
-        """The calibration among a bundle's files, if it is there; raises ``BundleError`` if it doesn't hold."""
+        """The calibration among a bundle's files, if any; raises ``BundleError`` if it does not hold."""
         if not any(name in files for name in CALIBRATION_FILES):
             return None
         try:

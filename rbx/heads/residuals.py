@@ -18,7 +18,7 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Residuals:
-    """``seconds`` of all tiers one after the other, each ascending; tier t has ``starts[t]:starts[t + 1]``."""
+    """``seconds`` of all tiers in turn, each ascending; tier t has ``starts[t]:starts[t + 1]``."""
 
     seconds: Floats
     starts: Ints

@@ -27,6 +27,11 @@ def affordable(
     within = candidates & (cost_usd <= budget_usd)
     if within.any() or not candidates.any():
         return np.asarray(within)
+    return cheapest(candidates, cost_usd)
+
+
+def cheapest(candidates: NDArray[np.bool_], cost_usd: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """The candidates of the lowest cost, of which there must be one."""
     return np.asarray(candidates & (cost_usd == cost_usd[candidates].min()))
 
 

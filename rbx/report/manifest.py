@@ -112,6 +112,7 @@ class _Bundle(_Part):
 class _Slo(_Part):
     ttft_s: PositiveFloat | None = None
     ttft_target: dict[str, Any] | None = None
+    tpot_s: PositiveFloat | None = None
     e2e_s: PositiveFloat | None = None
     cost_weight_per_usd: NonNegativeFloat = Slo().cost_weight_per_usd
 
@@ -156,7 +157,7 @@ def read_manifest(store: SweepStore) -> Manifest:
         specs=tuple(CellSpec(**{name: cell[name] for name in names}) for cell in content["cells"]),
         tier_model={tier.name: tier.model for tier in file.pool.tiers},
         instances=frozenset(instance.name for instance in file.pool.instances),
-        has_targets=slo.e2e_s is not None or _has_ttft_targets(slo),
+        has_targets=slo.e2e_s is not None or slo.tpot_s is not None or _has_ttft_targets(slo),
         on_time=OnTimeRule(slo.cost_weight_per_usd) if _has_ttft_targets(slo) else None,
         labels_sha256=file.labels_sha256,
     )

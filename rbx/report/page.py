@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from markupsafe import Markup
 
 from rbx.config.base import flatten
+from rbx.report.admission_table import admission_table
 from rbx.report.analysis import Analysis, RateResult
 from rbx.report.bootstrap import LEVEL
 from rbx.report.decision_tables import decisions_table
@@ -129,9 +130,15 @@ def _section(index: int, rate: RateResult, analysis: Analysis, *, is_open: bool)
         is_open=is_open,
         duels=duels_table(rate),
         decisions=decisions_table(rate),
-        tables=tuple(rate_tables(rate, analysis.baseline_label)),
+        tables=(*rate_tables(rate, analysis.baseline_label), *_admissions(rate)),
         on_time=None if analysis.on_time is None else on_time_table(analysis.on_time, rate.rate_per_s),
     )
+
+
+def _admissions(rate: RateResult) -> Iterator[Table]:
+    table = admission_table(rate)
+    if table is not None:
+        yield table
 
 
 def _settings(manifest: dict[str, Any]) -> list[tuple[str, str, str]]:

@@ -11,6 +11,7 @@ from rbx.config.pool import Pool
 from rbx.engine.instance_profile import InstanceProfile
 from rbx.errors import ConfigError
 from rbx.heads.bea.lengths import LengthRule
+from rbx.heads.calibration import Calibration
 from rbx.heads.lps import Traffic
 from rbx.policy.pool_state import PoolShape
 from rbx.policy.routebalance import TpotPredictor
@@ -29,6 +30,7 @@ class SweepContext:
     prompts: PromptTable
     tpot: TpotPredictor
     lengths: tuple[LengthRule, ...]  # one a model
+    calibration: Calibration | None = None  # of the bundle
 
     @property
     def shape(self) -> PoolShape:
@@ -49,6 +51,7 @@ class SweepContext:
             profiles=tuple(InstanceProfile.of(instance.tier) for instance in instances),
             traffic=tuple(traffic[instance.model_index] for instance in instances),
             lengths=self.lengths,
+            calibration=self.calibration,
         )
 
     def times_of(self, policy: SinglePolicy) -> DecisionTimes:

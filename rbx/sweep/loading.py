@@ -26,5 +26,9 @@ def load_context(
     bundle = Bundle.load(bundle_folder or experiment.bundle)
     if pool.digest != manifest["pool"]["digest"] or bundle.digest != manifest["bundle"]["digest"]:
         raise StoreError(f"{folder}: the pool or the bundle changed since the sweep was planned")
+    planned = manifest["bundle"].get("calibration")
+    if planned is not None and (bundle.calibration is None or bundle.calibration.digest != planned):
+        raise StoreError(f"{folder}: the bundle was calibrated again since the sweep was planned")
     lengths = length_rules(bundle, pool.models)
-    return SweepContext(experiment, pool, load_prompt_table(folder, pool.models), bundle.tpot, lengths)
+    prompts = load_prompt_table(folder, pool.models)
+    return SweepContext(experiment, pool, prompts, bundle.tpot, lengths, bundle.calibration)

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 import rbx
 from rbx.config.base import Loaded, digest
 from rbx.config.experiment import DecisionCost, Experiment, Workload
-from rbx.config.policy import ExternalPolicy, RoutedPolicy, SinglePolicy
+from rbx.config.filter import Filterable
+from rbx.config.policy import ExternalPolicy, SinglePolicy
 from rbx.config.pool import Pool, load_pool
 from rbx.errors import ConfigError
 from rbx.grid.schema import GridView
@@ -22,10 +23,13 @@ from rbx.policy.build import build_policy
 from rbx.scheduler.batching import largest_batch
 from rbx.sweep.capacity import Capacity, measure_capacity
 from rbx.sweep.context import SweepContext
+from rbx.sweep.decided_by import decided_by
 from rbx.sweep.live.asked import asked_as_the_grid
 from rbx.sweep.live.identifying import live_identity
-from rbx.sweep.prediction import predict_prompts, router_scores
+from rbx.sweep.opinions import router_opinions
+from rbx.sweep.prediction import predict_prompts
 from rbx.sweep.prompts import Coverage, PromptTable, build_prompt_table, coverage, usable_rows
+from rbx.sweep.scoring_rates import scoring_rates
 from rbx.sweep.store import CellSpec
 from rbx.sweep.workload import draw_workload
 
@@ -57,19 +61,24 @@ def make_plan(loaded: Loaded[Experiment]) -> Plan:
     policies = expand_policies(experiment, pool.models)
     prompts = build_prompt_table(view, rows, pool.models, predict_prompts(bundle, view, rows))
     scored = replace(prompts, score=_scored_by(experiment, rows, pool.models, prompts))
-    prompts = replace(scored, router_score=router_scores(bundle, view, rows, policies, pool))
+    opinions = router_opinions(experiment, scored, bundle, view, rows, policies, pool)
+    prompts = replace(scored, router_score=opinions.scores)
     _check_tier_loss(experiment, pool)
     lengths = length_rules(bundle, pool.models)
-    context = SweepContext(_with_encoder_cost(experiment, bundle), pool, prompts, bundle.tpot, lengths)
+    context = SweepContext(
+        with_encoder_cost(experiment, bundle), pool, prompts, bundle.tpot, lengths, bundle.calibration
+    )
     for policy in policies:
         if isinstance(policy, ExternalPolicy):
             continue
         # Built once, so that what does not fit the pool is told before hours of work.
-        build_policy(policy, pool.models, bundle.tpot, context.latency, np.random.default_rng(0))
+        slo = experiment.workload.slo
+        build_policy(policy, pool.models, bundle.tpot, context.latency, np.random.default_rng(0), slo)
     capacity = measure_capacity(context, seed=0) if experiment.workload.loads else None
     cells = _cells(context, _identity(view, bundle, pool, context.experiment), capacity, bundle)
     kept = coverage(view, experiment.workload, prompts)
-    return Plan(context, cells, _manifest(loaded, context, view, bundle, capacity, kept))
+    manifest = _manifest(loaded, context, view, bundle, capacity, kept)
+    return Plan(context, cells, {**manifest, **opinions.noted})
 
 
 def _scored_by(experiment: Experiment, rows: Ints, models: tuple[str, ...], prompts: PromptTable) -> Floats:
@@ -90,7 +99,7 @@ def _check_tier_loss(experiment: Experiment, pool: Pool) -> None:
         )
 
 
-def _with_encoder_cost(experiment: Experiment, bundle: Bundle) -> Experiment:
+def with_encoder_cost(experiment: Experiment, bundle: Bundle) -> Experiment:
     """Fill the decision cost's open fields with the constants of the bundle's encoder."""
     encoder = bundle.encoder_cost()
     constants = {
@@ -161,8 +170,9 @@ def _cells(
             for policy in policies:
                 described = policy.model_dump(mode="json")
                 key = {**identity, "policy": described, "workload": arriving.hash, "seed": seed}
-                if isinstance(policy, RoutedPolicy) and policy.trained_router is not None:
-                    key["router"] = bundle.router_digest(policy.trained_router)
+                key.update(decided_by(policy, bundle, context.prompts))
+                if _asks_calibration(policy):
+                    key["calibration"] = _calibration_digest(bundle)
                 cells.append(
                     CellSpec(
                         cell_id=digest(key)[:16],
@@ -178,6 +188,20 @@ def _cells(
     return tuple(cells)
 
 
+def _asks_calibration(policy: SinglePolicy) -> bool:
+    """Whether a policy stands behind a filter that asks how far off predictions have been."""
+    return isinstance(policy, Filterable) and policy.asks_calibration
+
+
+def _calibration_digest(bundle: Bundle) -> str | None:
+    return None if bundle.calibration is None else bundle.calibration.digest
+
+
+def _used_calibration(experiment: Experiment, pool: Pool, bundle: Bundle) -> dict[str, str | None]:
+    used = any(_asks_calibration(policy) for policy in expand_policies(experiment, pool.models))
+    return {"calibration": _calibration_digest(bundle)} if used else {}
+
+
 def _other_metric(workload: Workload) -> dict[str, str]:
     return {} if workload.scored_by is None else {"scored_by": workload.scored_by}
 
@@ -190,6 +214,14 @@ def planned_rates(workload: Workload, capacity: Capacity | None) -> list[tuple[f
     asked = {float(f"{load * of_capacity:.4g}"): load for load in workload.loads}
     also = {rate: float(f"{rate / of_capacity:.3g}") for rate in workload.rates_per_s}
     return sorted({**also, **asked}.items())
+
+
+def _noted_rates(context: SweepContext) -> dict[str, Any]:
+    """What scoring can take where a sweep says how it is deployed or what it costs."""
+    if context.experiment.engine == "live":
+        return {}
+    rates = scoring_rates(context, expand_policies(context.experiment, context.pool.models))
+    return {"scoring_per_s": rates} if rates else {}
 
 
 def _manifest(
@@ -225,6 +257,7 @@ def _manifest(
             "path": str(experiment.bundle),
             "digest": bundle.digest,
             "encoder": bundle.meta.encoder_name,
+            **_used_calibration(experiment, pool, bundle),
         },
         "pool": {
             "name": pool.name,
@@ -241,6 +274,7 @@ def _manifest(
         else context.times.fastest_per_s(
             context.prompts.input_tokens, largest_batch(experiment.scheduler.batching)
         ),
+        **_noted_rates(context),
         "config": experiment.model_dump(mode="json"),
         "sources": sources,
     }

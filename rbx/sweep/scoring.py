@@ -7,8 +7,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from rbx.policy.base import MODES
+from rbx.policy.filters.admissions import ADMISSIONS
 from rbx.sweep.context import SweepContext
-from rbx.sweep.records import RECORDS, SCORING_WAIT
+from rbx.sweep.records import records_schema
 from rbx.sweep.simulate import Outcome
 from rbx.sweep.workload import Arriving
 
@@ -82,7 +83,12 @@ def simulated_records(cell_id: str, context: SweepContext, arriving: Arriving, o
         "telemetry_age_s": _where(placed, outcome.telemetry_age_s),
         "preemptions": outcome.preemptions,
     }
-    schema = RECORDS if outcome.scoring_wait_s is None else RECORDS.append(SCORING_WAIT)
+    if outcome.admission is not None:
+        columns["admitted_candidates"] = outcome.admitted
+        columns["admission"] = _text(list(ADMISSIONS), outcome.admission)
+    schema = records_schema(
+        scored_before_batch=outcome.scoring_wait_s is not None, filtered=outcome.admission is not None
+    )
     arrays = [_column(columns[field.name], field.type) for field in schema]
     return pa.Table.from_arrays(arrays, schema=schema)
 
@@ -109,11 +115,15 @@ def _slo_met(
     context: SweepContext, arriving: Arriving, outcome: Outcome, placed: NDArray[np.bool_]
 ) -> pa.Array:
     slo = context.experiment.workload.slo
-    if not np.isfinite(arriving.ttft_target_s).any() and slo.e2e_s is None:
+    if not (np.isfinite(arriving.ttft_target_s).any() or slo.tpot_s or slo.e2e_s):
         return pa.nulls(len(placed), pa.bool_())
     met = placed.copy()
     # NaN times of unplaced requests compare false, and they have not met anything anyway.
     met &= outcome.first_token_s - arriving.scheduled_s <= arriving.ttft_target_s
+    if slo.tpot_s is not None:
+        # As times, not as a quotient: an answer of one token has none between.
+        gaps = np.maximum(outcome.output_tokens - 1, 0)
+        met &= outcome.done_s - outcome.first_token_s <= gaps * slo.tpot_s
     if slo.e2e_s is not None:
         met &= outcome.done_s - arriving.scheduled_s <= slo.e2e_s
     return pa.array(met)

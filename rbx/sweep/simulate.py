@@ -15,7 +15,9 @@ from rbx.engine.simulator import EngineSim
 from rbx.engine.snapshot_export import export_snapshot
 from rbx.engine.telemetry import PoolTelemetry
 from rbx.heads.bea.lengths import whole_tokens
+from rbx.policy.base import Policy
 from rbx.policy.build import build_policy
+from rbx.policy.filters.filtered import FilteredAssignment
 from rbx.policy.request_table import NO_ROUTER, RequestTable
 from rbx.policy.view import Served
 from rbx.scheduler.decision_cost import DecisionTimes
@@ -49,6 +51,8 @@ class Outcome:
     predicted_ttft_s: Floats  # from arrival
     on_time: Ints  # candidates predicted to meet the target; −1: nobody asked
     mode: Ints  # of ``rbx.policy.base.MODES``
+    admitted: Ints | None  # candidates that a filter left; None where there is no filter
+    admission: Ints | None  # of ``ADMISSIONS``
     scoring_wait_s: Floats | None  # for a scoring call; None where prompts are read with their batch
     batch_wait_s: Floats
     encode_s: Floats  # of the batch, or of the scoring call before it
@@ -68,7 +72,7 @@ def request_table(context: SweepContext, arriving: Arriving, policy: SinglePolic
     """What the policy may see of a workload."""
     prompts, rows = context.prompts, arriving.prompt
     router_score = NO_ROUTER
-    if isinstance(policy, RoutedPolicy) and policy.trained_router is not None:
+    if isinstance(policy, RoutedPolicy) and policy.goes_by_score:
         router_score = np.ascontiguousarray(prompts.router_score[policy.router_label][rows])
     return RequestTable(
         input_tokens=prompts.input_tokens[rows],
@@ -91,11 +95,12 @@ class SimulatedCell:
         arriving: Arriving,
         seed: int,
         servers: Sequence[Tier] | None = None,
+        decider: Policy | None = None,
     ) -> None:
         """Build fresh scheduler and engine state; nothing is shared between cells.
 
         ``servers``, one for each instance, are what really serves where that is not what the policies
-        believe: they know the pool of ``context``.
+        believe: they know the pool of ``context``. ``decider`` decides in the place of ``policy``'s own.
         """
         n = len(arriving.prompt)
         self._context = context
@@ -103,7 +108,10 @@ class SimulatedCell:
         self._scheduler = context.experiment.scheduler
         shape = context.shape
         rng = stream(seed, POLICY_STREAM)
-        decider = build_policy(policy, context.pool.models, context.tpot, context.latency, rng)
+        slo = context.experiment.workload.slo
+        decider = decider or build_policy(
+            policy, context.pool.models, context.tpot, context.latency, rng, slo
+        )
         self._table = request_table(context, arriving, policy)
         times = context.times_of(policy)
         self._scored = _scored_ahead(policy, times, arriving, self._table)
@@ -247,6 +255,7 @@ class SimulatedCell:
         def per_batch(values: list[float]) -> Floats:
             return np.repeat(np.array(values), sizes)[back]
 
+        filtered = isinstance(self._decisions[0].assignment, FilteredAssignment)
         batches = [decision.batch for decision in self._decisions]
         closed_s = per_batch([batch.closed_s for batch in batches])
         ready_s = per_batch([batch.ready_s for batch in batches])
@@ -274,6 +283,8 @@ class SimulatedCell:
             predicted_ttft_s=column("ttft_s").astype(np.float64),
             on_time=column("on_time").astype(np.int64),
             mode=column("mode").astype(np.int64),
+            admitted=column("admitted").astype(np.int64) if filtered else None,
+            admission=column("admission").astype(np.int64) if filtered else None,
             **self._waits(closed_s, ready_s),
             score_s=decided_s - ready_s,
             batch_id=per_batch([batch.batch_id for batch in batches]).astype(np.int64),

@@ -9,6 +9,7 @@ from rbx.config.policy import BearPolicy
 from rbx.config.ttft_source import TtftSource
 from rbx.engine.instance_profile import InstanceProfile
 from rbx.heads.bea.lengths import LengthRule
+from rbx.heads.calibration import Calibration
 from rbx.heads.lps import Traffic
 from rbx.policy.pool_state import PoolShape
 from rbx.policy.speeds import Speeds
@@ -23,13 +24,15 @@ from rbx.policy.ttft.throughput import PrefillThroughput
 class LatencyModel:
     """What is known of the pool's latency before anything is served.
 
-    ``profiles`` and ``traffic`` hold one entry for each instance, ``lengths`` one for each model.
+    ``profiles`` and ``traffic`` hold one entry for each instance, ``lengths`` one for each model. How far off
+    predictions are is known where the bundle was calibrated.
     """
 
     shape: PoolShape
     profiles: tuple[InstanceProfile, ...]
     traffic: tuple[Traffic, ...]
     lengths: tuple[LengthRule, ...]
+    calibration: Calibration | None = None
 
     @cached_property
     def speeds(self) -> Speeds:

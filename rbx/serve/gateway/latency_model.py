@@ -37,4 +37,5 @@ def latency_model(
         profiles=tuple(InstanceProfile.of(instance.tier) for instance in instances),
         traffic=tuple(traffic[instance.model_index] for instance in instances),
         lengths=lengths,
+        calibration=None if bundle is None else bundle.calibration,
     )

@@ -7,16 +7,16 @@ before it have booked; it stays one decision. A batch of equal rights is assigne
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import fields, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rbx.config.policy import Weights
-from rbx.heads.bea.unseen import UnseenRequests, waiting_row
 from rbx.policy.base import Assignment, Ints, Needs, Policy
+from rbx.policy.filters.filtered import Filtered
+from rbx.policy.in_turn import decide_in_turn
 from rbx.policy.pool_state import PoolState
 from rbx.policy.request_table import RequestTable
 from rbx.policy.routebalance import RouteBalance
@@ -38,6 +38,7 @@ class RestrictedPolicy:
         self.alive: NDArray[np.bool_] = np.ones(live.allowed.shape[1], dtype=np.bool_)
         self.degraded = False
         self._policy = policy
+        self._decides = policy.policy if isinstance(policy, Filtered) else policy
         self._fallback = fallback
         self._live = live
 
@@ -48,15 +49,11 @@ class RestrictedPolicy:
             groups.setdefault(self._rights(row), []).append(position)
         if len(groups) == 1:
             return self._of_equal_rights(requests, table, view, state)
-        parts = []
-        for positions in groups.values():
-            seen = replace(view, arrived_s=view.arrived_s[positions])
-            part = self._of_equal_rights(requests[positions], table, seen, state)
-            view = _with_placed(view, part, table.input_tokens[requests[positions]])
-            parts.append(part)
-        back = np.argsort(np.concatenate([np.array(positions) for positions in groups.values()]))
-        names = [field.name for field in fields(Assignment)]
-        return Assignment(*(np.concatenate([getattr(part, name) for part in parts])[back] for name in names))
+
+        def of_group(positions: Sequence[int], seen: PoolView) -> Assignment:
+            return self._of_equal_rights(requests[positions], table, seen, state)
+
+        return decide_in_turn(groups.values(), of_group, requests, table, view)
 
     def learn(self, served: Served) -> None:
         """See ``Policy.learn``."""
@@ -74,8 +71,8 @@ class RestrictedPolicy:
         if self.degraded:
             return self._fallback.assign(requests, table, view, state)
         with (
-            _weighted(self._policy, self._live.weights.get(row)),
-            _unrouted(self._policy, bool(self._live.named[row])),
+            _weighted(self._decides, self._live.weights.get(row)),
+            _unrouted(self._decides, bool(self._live.named[row])),
         ):
             return self._policy.assign(requests, table, view, state)
 
@@ -104,17 +101,3 @@ def _unrouted(policy: Policy, named: bool) -> Iterator[None]:
         yield
     finally:
         policy.router = own
-
-
-def _with_placed(view: PoolView, part: Assignment, input_tokens: Ints) -> PoolView:
-    """The view with a group's dispatches among what no snapshot shows, for policies that read it."""
-    if not view.snapshots:
-        return view
-    unseen = list(view.unseen)
-    columns = (part.instance, input_tokens, part.max_tokens, part.length_tokens)
-    for i, tokens_in, cap, length in zip(*(column.tolist() for column in columns), strict=True):
-        if i >= 0:
-            times = np.append(unseen[i].dispatched_s, view.enters_s)
-            rows = np.vstack([unseen[i].requests, waiting_row(tokens_in, cap, length)])
-            unseen[i] = UnseenRequests(times, rows)
-    return replace(view, unseen=tuple(unseen))

@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING
 
 import orjson
 
+from rbx.policy.base import Assignment
+from rbx.policy.filters.admissions import ADMISSIONS
+from rbx.policy.filters.filtered import FilteredAssignment
 from rbx.serve.gateway.admitted import Admitted
 
 if TYPE_CHECKING:
@@ -20,7 +23,8 @@ def trace(request: Admitted, begun: Begun) -> str:
     decision that led to this answer and to its dispatch, the last of ``x-rbx-attempts``. A batch waits
     ``batch_wait_s`` from there until it closes, ``encode_s`` for the heads and ``score_s`` for the policy.
     ``predicted_latency_s`` is from dispatch to the last token, ``predicted_ttft_s`` from arrival. Quality
-    and length are null where nobody has looked at the prompt.
+    and length are null where nobody has looked at the prompt. Behind a filter ``admitted_candidates`` is how
+    many it left and ``admission`` how.
     """
     placement = begun.placement
     decision = placement.decision
@@ -43,7 +47,18 @@ def trace(request: Admitted, begun: Begun) -> str:
         "max_tokens_without_budget": begun.account.free_cap_tokens,
         "telemetry_age_s": float(decision.telemetry_age_s[placement.instance]),
     }
-    return orjson.dumps({name: _known(value) for name, value in told.items()}).decode()
+    known: dict[str, float | str | None] = {name: _known(value) for name, value in told.items()}
+    return orjson.dumps({**known, **_admission(decision.assignment, placement.position)}).decode()
+
+
+def _admission(assignment: Assignment, position: int) -> dict[str, int | str]:
+    """What a filter did, where there is one; the shortest queue in the policy's place has none."""
+    if not isinstance(assignment, FilteredAssignment):
+        return {}
+    return {
+        "admitted_candidates": int(assignment.admitted[position]),
+        "admission": ADMISSIONS[int(assignment.admission[position])],
+    }
 
 
 def _known(value: float | None) -> float | None:

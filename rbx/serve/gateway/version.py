@@ -11,9 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rbx.config.base import digest
+from rbx.config.experiment import Slo
+from rbx.config.filter import Filterable, LatencyRule
 from rbx.config.gateway import GatewayConfig
 from rbx.config.policy import BearPolicy, RouteBalancePolicy, RoutedPolicy, ScorePolicy, SinglePolicy
 from rbx.config.pool import Pool
+from rbx.config.references import REFERENCES
 from rbx.errors import BundleError, ConfigError
 from rbx.heads.bundle import Bundle
 from rbx.heads.routers.asked import asked_router
@@ -26,6 +29,7 @@ from rbx.policy.routers import ANY_MODEL, Fixed
 from rbx.policy.ttft.build import LatencyModel
 from rbx.scheduler.decision_cost import DecisionTimes
 from rbx.scheduler.runtime import SchedulerRuntime
+from rbx.serve.classifier.router import classifier_router
 from rbx.serve.gateway.decider import Decider
 from rbx.serve.gateway.foresight import Foresight
 from rbx.serve.gateway.latency_model import latency_model
@@ -88,7 +92,7 @@ def build_version(number: int, config: GatewayConfig, around: Surroundings) -> V
     router = trained_router(single, around)
     prompt_tokens = typical_prompt_tokens(config, around.bundle)
     latency = latency_model(pool, around.bundle, prompt_tokens, config.max_output_tokens)
-    policy = policy_of(single, around, latency)
+    policy = policy_of(single, around, latency, config.slo)
     if policy.needs.predictions and around.bundle is None:
         raise ConfigError(f"policy {single.label} predicts from the prompt; give a bundle (--bundle)")
     # Room for all that may be in flight, and for as many that a learning policy has yet to hear of.
@@ -111,7 +115,7 @@ def build_version(number: int, config: GatewayConfig, around: Surroundings) -> V
         router=router,
     )
     identity = digest(config.model_dump(mode="json"))
-    fresh = partial(policy_of, single, around, latency)
+    fresh = partial(policy_of, single, around, latency, config.slo)
     only = single.model if isinstance(single, RoutedPolicy) else None
     return Version(
         number,
@@ -139,11 +143,13 @@ def typical_prompt_tokens(config: GatewayConfig, bundle: Bundle | None) -> float
 
 
 def trained_router(single: SinglePolicy, around: Surroundings) -> RouterHead | None:
-    """The router of the bundle that the policy asks, if any; raises ``ConfigError`` where it is not there."""
-    if not isinstance(single, RoutedPolicy) or single.trained_router is None:
+    """What the policy asks about each prompt, if anything; raises ``ConfigError`` where it is not there."""
+    if not isinstance(single, RoutedPolicy) or not single.goes_by_score:
         return None
     if around.bundle is None:
         raise ConfigError(f"policy {single.label} asks a trained router; give a bundle (--bundle)")
+    if single.service is not None:
+        return classifier_router(single, around.pool.models, around.bundle.meta.statistics)
     try:
         return asked_router(around.bundle, single, around.pool)
     except BundleError as error:
@@ -161,11 +167,11 @@ def shortest_queue(around: Surroundings, shape: PoolShape) -> Policy:
     return Routed(Fixed(ANY_MODEL), "shortest-queue", shape, len(around.pool.models), rng)
 
 
-def policy_of(single: SinglePolicy, around: Surroundings, latency: LatencyModel) -> Policy:
+def policy_of(single: SinglePolicy, around: Surroundings, latency: LatencyModel, slo: Slo) -> Policy:
     """A policy object of its own, with nothing learned yet."""
     tpot = _NoTpot() if around.bundle is None else around.bundle.tpot
     rng = np.random.default_rng([around.seed, 0])
-    return build_policy(single, around.pool.models, tpot, latency, rng)
+    return build_policy(single, around.pool.models, tpot, latency, rng, slo)
 
 
 class _NoTpot:
@@ -179,6 +185,16 @@ class _NoTpot:
 
 
 def _check_policy(single: SinglePolicy, bundle: Bundle | None) -> None:
+    rule = single.filter if isinstance(single, Filterable) else None
+    if bundle is None and isinstance(rule, LatencyRule) and rule.tpot == "xgboost":
+        raise ConfigError(
+            f"policy {single.label}: its filter predicts TPOT by the heads; give a bundle (--bundle), or "
+            "tpot: prior"
+        )
+    if isinstance(single, RoutedPolicy) and single.router in REFERENCES:
+        raise ConfigError(
+            f"policy {single.label}: {REFERENCES[single.router]}; only a simulated sweep can run it"
+        )
     if isinstance(single, BearPolicy) and single.true_lengths:
         raise ConfigError(
             f"policy {single.label}: true_lengths is for simulated pools; nobody knows them here"

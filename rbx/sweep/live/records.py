@@ -16,7 +16,7 @@ from rbx.load.client.result import LoadResult
 from rbx.sweep.context import SweepContext
 from rbx.sweep.live.texts import GridTexts
 from rbx.sweep.live.trace import Trace, read_trace
-from rbx.sweep.records import RECORDS
+from rbx.sweep.records import records_schema
 from rbx.sweep.served import SERVED
 from rbx.sweep.workload import Arriving
 
@@ -82,7 +82,9 @@ class Reading:
         draw than the grid's, so the score holds for it as far as the match rate shows; an answer that was
         cut has none (``truncated``), unless it is the grid's own to the letter.
         """
-        return pa.Table.from_pylist([self._record(answer) for answer in answers], schema=RECORDS)
+        filtered = any(answer.trace.admission is not None for answer in answers)
+        schema = records_schema(scored_before_batch=False, filtered=filtered)
+        return pa.Table.from_pylist([self._record(answer) for answer in answers], schema=schema)
 
     def _record(self, answer: Answer) -> dict[str, Any]:
         result, trace, instance = answer
@@ -132,6 +134,8 @@ class Reading:
             "config_version": trace.version_number,
             "telemetry_age_s": told.get("telemetry_age_s"),
             "preemptions": None,
+            "admitted_candidates": trace.whole("admitted_candidates"),
+            "admission": trace.admission,
         }
 
     def _input_tokens(self, answer: Answer, row: int) -> int:
@@ -164,7 +168,7 @@ class Reading:
     def _slo_met(self, answer: Answer) -> bool | None:
         slo, result = self.context.experiment.workload.slo, answer.result
         target_s = float(self.arriving.ttft_target_s[result.request])
-        if slo.e2e_s is None and not math.isfinite(target_s):
+        if slo.e2e_s is None and slo.tpot_s is None and not math.isfinite(target_s):
             return None
         if not answer.ok:
             return False
@@ -172,7 +176,14 @@ class Reading:
         first_s = result.first_token_s if result.first_token_s is not None else done_s
         late = first_s is None or first_s - scheduled_s > target_s
         too_long = slo.e2e_s is not None and (done_s is None or done_s - scheduled_s > slo.e2e_s)
-        return not (late or too_long)
+        return not (late or too_long or (slo.tpot_s is not None and self._slow(answer, slo.tpot_s)))
+
+    @staticmethod
+    def _slow(answer: Answer, tpot_s: float) -> bool:
+        """Whether its tokens came further apart on average; one that shows no two tokens has no such time."""
+        first_s, done_s = answer.result.first_token_s, _ended_s(answer.result)
+        gaps = (answer.result.output_tokens or 1) - 1
+        return first_s is not None and done_s is not None and gaps > 0 and done_s - first_s > gaps * tpot_s
 
     def matches(self, answer: Answer) -> bool | None:
         """Whether a whole answer is the grid's; None where there is nothing to compare."""

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 from rbx.policy.base import FALLBACK, MODES
+from rbx.policy.filters.admissions import ADMISSIONS
 
 ASK = ("x-rbx-trace", "1")
 # The gateway's words for how a request was placed that are those of the records as well.
@@ -24,6 +25,7 @@ class Trace(NamedTuple):
     config_version: str | None
     request_id: str | None
     told: Mapping[str, float]
+    admission: str | None = None  # of a filter, in the words of the records
 
     @property
     def recorded_mode(self) -> str | None:
@@ -43,13 +45,16 @@ class Trace(NamedTuple):
 
 def read_trace(headers: Mapping[str, str]) -> Trace:
     """What is told; a header that does not read as it should counts as absent."""
+    told = _object(headers.get("x-rbx-trace", ""))
+    admission = told.get("admission")
     return Trace(
         instance=_text(headers.get("x-rbx-instance")),
         mode=_text(headers.get("x-rbx-decision-mode")),
         attempts=_whole(headers.get("x-rbx-attempts", "")),
         config_version=_text(headers.get("x-rbx-config-version")),
         request_id=_text(headers.get("x-rbx-request-id") or headers.get("x-request-id")),
-        told=_numbers(headers.get("x-rbx-trace", "")),
+        told={name: float(number) for name, number in told.items() if _is_number(number)},
+        admission=admission if admission in ADMISSIONS else None,
     )
 
 
@@ -61,14 +66,12 @@ def _whole(value: str) -> int | None:
     return int(value) if value.isascii() and value.isdigit() and len(value) < 10 else None
 
 
-def _numbers(value: str) -> Mapping[str, float]:
+def _object(value: str) -> dict[str, Any]:
     try:
         told: Any = json.loads(value)
     except ValueError:
         return {}
-    if not isinstance(told, dict):
-        return {}
-    return {name: float(number) for name, number in told.items() if _is_number(number)}
+    return told if isinstance(told, dict) else {}
 
 
 def _is_number(value: Any) -> bool:

@@ -1,0 +1,67 @@
+"""``rbx train --calibrate``: how far off the latency predictions of a bundle are, measured into it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+if TYPE_CHECKING:
+    from rbx.heads.calibration import Calibration
+
+
+def calibrate_into(folder: Path, grid: Path, pool: Path, *, metric: str, seed: int, as_json: bool) -> None:
+    """Load, measure, save, and tell the residuals by source and tier."""
+    import dataclasses
+    import json
+
+    from rbx.cli.train_progress import shown_progress
+    from rbx.config.pool import load_pool
+    from rbx.grid.store import open_view
+    from rbx.heads.bundle import Bundle
+    from rbx.sweep.calibrate import calibrate
+
+    bundle = Bundle.load(folder)
+    view = open_view(grid, metric)
+    with shown_progress() as progress:
+        calibration = calibrate(bundle, view, load_pool(pool).value, seed, progress)
+    dataclasses.replace(bundle, calibration=calibration).save(folder)
+    if as_json:
+        figures = {"bundle": str(folder), "digest": calibration.digest, "how": dict(calibration.how)}
+        print(json.dumps({**figures, "residuals": _figures(calibration)}, allow_nan=False))
+        return
+    _show(calibration)
+    typer.echo(f"calibration written to {folder}")
+
+
+def _figures(calibration: Calibration) -> list[dict[str, str | int | float]]:
+    """One row for each kind of prediction, source and tier; seconds."""
+    import numpy as np
+
+    rows: list[dict[str, str | int | float]] = []
+    for kind, by_source in (("ttft", calibration.ttft), ("tpot", calibration.tpot)):
+        for source, residuals in by_source.items():
+            for t, tier in enumerate(calibration.tiers):
+                values = residuals.of_tier(t)
+                p10, p50, p70, p90 = (float(q) for q in np.percentile(values, [10, 50, 70, 90]))
+                row = {"of": kind, "source": source, "tier": tier, "n": len(values)}
+                spread = {"p10_s": p10, "p50_s": p50, "p70_s": p70, "p90_s": p90}
+                rows.append({**row, **spread, "std_s": float(residuals.std_s[t])})
+    return rows
+
+
+def _show(calibration: Calibration) -> None:
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+
+    table = Table("prediction of", "source", "tier", "n", "p10", "median", "p70", "p90", "σ")
+    for row in _figures(calibration):
+        times = (f"{1e3 * float(row[name]):+.1f}" for name in ("p10_s", "p50_s", "p70_s", "p90_s"))
+        std = f"{1e3 * float(row['std_s']):.1f}"
+        words = (str(row["of"]).upper(), str(row["source"]), escape(str(row["tier"])), str(row["n"]))
+        table.add_row(*words, *times, std)
+    console = Console()
+    console.print(table)
+    console.print("actual − predicted of held-out requests, milliseconds", markup=False)

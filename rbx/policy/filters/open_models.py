@@ -1,0 +1,41 @@
+"""A router behind a filter: it chooses among the models that still have a candidate."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rbx.policy.base import Ints
+from rbx.policy.request_table import RequestTable
+from rbx.policy.routers import ANY_MODEL, Router
+
+
+class AmongOpenModels:
+    """``router``, overruled where no candidate of the model that it wants is left.
+
+    A router that reads the prompt then gets the open model of the highest score, its own or else the
+    predicted quality; for one that does not, the dispatcher chooses among all that are left. The router is
+    asked in any case, so that one that draws or learns goes on as it would alone.
+    """
+
+    def __init__(self, router: Router, n_models: int) -> None:
+        """Every model open."""
+        self.router = router
+        self.open: NDArray[np.bool_] = np.ones(n_models, dtype=np.bool_)
+
+    @property
+    def needs_predictions(self) -> bool:
+        """As the router."""
+        return self.router.needs_predictions
+
+    def choose(self, requests: Ints, table: RequestTable) -> Ints:
+        """See ``Router.choose``."""
+        wanted = self.router.choose(requests, table)
+        closed = (wanted != ANY_MODEL) & ~self.open[wanted]
+        if not closed.any():
+            return wanted
+        if not (self.router.needs_predictions and self.open.any()):
+            return np.where(closed, ANY_MODEL, wanted)
+        score = table.router_score if table.router_score.size else table.quality
+        best = np.where(self.open, score[requests], -np.inf).argmax(axis=1)
+        return np.where(closed, best, wanted)
