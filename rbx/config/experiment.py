@@ -275,6 +275,13 @@ class TierLoss(StrictModel):
     at_s: Annotated[float, Field(ge=0, le=1e9, strict=True)] = 0.0
 
 
+class TierPrice(StrictModel):
+    """What a tier charges, in place of the pool's prices."""
+
+    in_usd_per_mtok: NonNegativeFloat
+    out_usd_per_mtok: NonNegativeFloat
+
+
 # These never read a prompt. For the others a simulator leaves a training prompt out of what it is predicted
 # from; a gateway can't tell that it was one.
 _BLIND = ("passthrough", "always", "random", "mix", "external")
@@ -288,7 +295,8 @@ def _reads_prompts(policy: PolicySpec) -> bool:
 class Experiment(StrictModel):
     """A grid of cells: every policy × rate × seed on one pool, grid and bundle.
 
-    ``engine: live`` sends the requests to real servers; ``live`` says where they are.
+    ``engine: live`` sends the requests to real servers; ``live`` says where they are. ``prices`` are of
+    tiers by name; those not named keep the pool's.
     """
 
     name: Name
@@ -300,6 +308,7 @@ class Experiment(StrictModel):
     live: Live | None = None
     scheduler: SchedulerConfig = SchedulerConfig()
     tier_loss: TierLoss | None = None
+    prices: dict[Name, TierPrice] = Field(default_factory=dict)
     policies: tuple[PolicySpec, ...] = Field(min_length=1)
 
     @model_validator(mode="after")
@@ -337,6 +346,8 @@ class Experiment(StrictModel):
             raise ValueError("workload.loads are of a simulated pool's capacity; give rates_per_s")
         if self.scheduler.telemetry != Telemetry():
             raise ValueError("scheduler.telemetry is for simulated pools; live ones are watched")
+        if self.prices:
+            raise ValueError("prices belongs to simulated pools; edit the pool file")
         if self.tier_loss is not None:
             raise ValueError("tier_loss is of a simulated pool; take an instance away instead")
         if self.workload.cut_quality_exponent is not None:

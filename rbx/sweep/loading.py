@@ -6,11 +6,11 @@ from pathlib import Path
 
 from rbx.config.base import parse
 from rbx.config.experiment import Experiment
-from rbx.config.pool import Pool, load_pool
 from rbx.errors import StoreError
 from rbx.heads.bundle import Bundle
 from rbx.heads.length_rules import length_rules
 from rbx.sweep.context import SweepContext
+from rbx.sweep.priced_pool import priced_pool
 from rbx.sweep.prompts import load_prompt_table
 from rbx.sweep.store import SweepStore
 
@@ -22,7 +22,7 @@ def load_context(
     them. Raises ``StoreError`` where they are no longer those."""
     manifest = SweepStore(folder).read_manifest()
     experiment = parse(Experiment, manifest["config"], where=f"{folder}/manifest.json: config")
-    pool: Pool = load_pool(pool_file or experiment.pool).value
+    pool = priced_pool(experiment, pool_file)
     bundle = Bundle.load(bundle_folder or experiment.bundle)
     if pool.digest != manifest["pool"]["digest"] or bundle.digest != manifest["bundle"]["digest"]:
         raise StoreError(f"{folder}: the pool or the bundle changed since the sweep was planned")

@@ -13,7 +13,7 @@ from rbx.config.base import Loaded, digest
 from rbx.config.experiment import DecisionCost, Experiment, Workload
 from rbx.config.filter import Filterable
 from rbx.config.policy import ExternalPolicy, SinglePolicy
-from rbx.config.pool import Pool, load_pool
+from rbx.config.pool import Pool
 from rbx.errors import ConfigError
 from rbx.grid.schema import GridView
 from rbx.grid.store import open_view
@@ -28,6 +28,7 @@ from rbx.sweep.live.asked import asked_as_the_grid
 from rbx.sweep.live.identifying import live_identity
 from rbx.sweep.opinions import router_opinions
 from rbx.sweep.prediction import predict_prompts
+from rbx.sweep.priced_pool import priced_pool
 from rbx.sweep.prompts import Coverage, PromptTable, build_prompt_table, coverage, usable_rows
 from rbx.sweep.scoring_rates import scoring_rates
 from rbx.sweep.store import CellSpec
@@ -52,7 +53,7 @@ def make_plan(loaded: Loaded[Experiment]) -> Plan:
     Raises ``ConfigError``, ``DatasetError`` or ``BundleError`` before anything is written.
     """
     experiment = asked_as_the_grid(loaded.value)
-    pool = load_pool(experiment.pool).value
+    pool = priced_pool(experiment)
     view = open_view(experiment.grid, experiment.workload.metric)
     bundle = Bundle.load(experiment.bundle)
     bundle.check_grid(view)
