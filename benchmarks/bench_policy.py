@@ -61,7 +61,7 @@ def _row(n_instances: int, rng: np.random.Generator) -> dict[str, object]:
     no_ttft_s = np.zeros(0)
 
     def ours() -> object:
-        return assign_batch(order, table, shape, tpot_s, no_ttft_s, weights, False, 0, state)
+        return assign_batch(order, table, shape, tpot_s, no_ttft_s, weights, False, False, 0, state)
 
     def plain() -> object:
         return assign(asks, copy.deepcopy(servers), tpot_s.tolist(), WEIGHTS, minmax=False)

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from rbx.config.dispatch import DispatchConfig
+from rbx.config.experiment import Slo
+from rbx.config.filter import Filterable
 from rbx.config.policy import (
     BearPolicy,
     ExternalPolicy,
@@ -16,6 +19,9 @@ from rbx.errors import ConfigError
 from rbx.policy.base import Policy
 from rbx.policy.bear.router import Bear
 from rbx.policy.dispatchers.build import build_score
+from rbx.policy.filters.build import behind_filter
+from rbx.policy.guarded import GuardedRouter
+from rbx.policy.plugin import PluginInputs, made_by_plugin
 from rbx.policy.pool_state import PoolShape
 from rbx.policy.prompt_routers import BudgetedOnline, CheapestGoodEnough, HighestScore, model_prices
 from rbx.policy.routebalance import RouteBalance, TpotPredictor
@@ -27,6 +33,8 @@ from rbx.policy.ttft.build import LatencyModel
 from rbx.policy.ttft.estimator import TtftEstimator
 from rbx.policy.ttft.shuffled import Shuffled
 
+NO_TARGETS = Slo()
+
 
 def build_policy(
     config: SinglePolicy,
@@ -34,11 +42,25 @@ def build_policy(
     tpot: TpotPredictor,
     latency: LatencyModel,
     rng: np.random.Generator,
+    slo: Slo = NO_TARGETS,
 ) -> Policy:
-    """One policy object; ``rng`` is its own and drives nothing else.
+    """One policy object; ``rng`` is its own and drives nothing else, ``slo`` is what filters hold to.
 
     Raises ``ConfigError`` for what the pool lacks, and for a policy that is not ours to run.
     """
+    policy = _unfiltered(config, models, tpot, latency, rng)
+    if isinstance(config, Filterable) and config.filter is not None:
+        return behind_filter(config.filter, policy, tpot, latency, slo)
+    return policy
+
+
+def _unfiltered(
+    config: SinglePolicy,
+    models: tuple[str, ...],
+    tpot: TpotPredictor,
+    latency: LatencyModel,
+    rng: np.random.Generator,
+) -> Policy:
     shape = latency.shape
     if isinstance(config, ExternalPolicy):
         raise ConfigError(f"policy {config.label}: decides behind a live endpoint; nothing here can run it")
@@ -50,10 +72,29 @@ def build_policy(
     if isinstance(config, ScorePolicy):
         return Score(config, latency)
     router_rng, dispatch_rng = rng.spawn(2)
-    router = _build_router(config, models, shape, router_rng)
-    if not isinstance(config.dispatch, str):
-        return ScoredDispatch(router, build_score(config.dispatch, models, latency, dispatch_rng), shape)
-    return Routed(router, config.dispatch, shape, len(models), dispatch_rng)
+    if isinstance(config, RoutedPolicy):
+        router = _build_router(config, models, shape, router_rng)
+        return _dispatched(router, config.dispatch, models, latency, dispatch_rng)
+    made = made_by_plugin(config.name, PluginInputs(config.options, models, shape, router_rng))
+    if isinstance(made, GuardedRouter):
+        return _dispatched(made, config.dispatch or "shortest-queue", models, latency, dispatch_rng)
+    if config.dispatch is not None:
+        raise ConfigError(
+            f"policy {config.label}: plug-in {config.name} picks the instance itself; leave dispatch out"
+        )
+    return made
+
+
+def _dispatched(
+    router: Router,
+    dispatch: DispatchConfig,
+    models: tuple[str, ...],
+    latency: LatencyModel,
+    rng: np.random.Generator,
+) -> Policy:
+    if not isinstance(dispatch, str):
+        return ScoredDispatch(router, build_score(dispatch, models, latency, rng), latency.shape)
+    return Routed(router, dispatch, latency.shape, len(models), rng)
 
 
 def _estimator(config: BearPolicy, latency: LatencyModel, rng: np.random.Generator) -> TtftEstimator | None:
@@ -66,7 +107,7 @@ def _estimator(config: BearPolicy, latency: LatencyModel, rng: np.random.Generat
 def _build_router(
     config: RoutedPolicy, models: tuple[str, ...], shape: PoolShape, rng: np.random.Generator
 ) -> Router:
-    if config.trained_router is not None or config.router == "knn":
+    if config.goes_by_score or config.router == "knn":
         return HighestScore(trained=config.router != "knn")
     if config.router == "omni-router" and config.min_quality is not None:
         return CheapestGoodEnough(config.min_quality, *model_prices(shape, len(models)))

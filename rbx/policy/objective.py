@@ -9,7 +9,8 @@ Per request, over its own feasible candidates i::
     C_i = input·price_in + L·price_out
 
 with L the length predicted for the candidate's model, capped by ``max_tokens``. Ties go to the
-shorter queue, then to the least recently used instance, then to the lower index.
+shorter queue, then to the least recently used instance, then to the lower index; by latency, to the lower
+T before all that.
 """
 
 from __future__ import annotations
@@ -73,7 +74,12 @@ def _price(
 
 @njit(cache=True, error_model="numpy")
 def _highest_score(
-    terms: Terms, budget_usd: float, weights: Floats, minmax_quality: bool, state: PoolState
+    terms: Terms,
+    budget_usd: float,
+    weights: Floats,
+    minmax_quality: bool,
+    ties_by_latency: bool,
+    state: PoolState,
 ) -> int:
     """Argmax of Eq. 1 over the possible candidates within budget; −1 when there is none."""
     _, _, latency_s, cost, quality, possible = terms
@@ -97,7 +103,11 @@ def _highest_score(
         score = weights[0] * q
         score += weights[1] * (1.0 - latency_s[i] / max_latency)
         score += weights[2] * (1.0 - cost[i] / max_cost)
-        if score > best_score or (score == best_score and breaks_tie(i, best, state)):
+        if score == best_score and ties_by_latency and latency_s[i] != latency_s[best]:
+            first = latency_s[i] < latency_s[best]
+        else:
+            first = score > best_score or (score == best_score and breaks_tie(i, best, state))
+        if first:
             best, best_score = i, score
     return best
 
@@ -127,6 +137,7 @@ def assign_batch(
     ttft_s: Floats,
     weights: Floats,
     minmax_quality: bool,
+    ties_by_latency: bool,
     sequence: int,
     state: PoolState,
 ) -> tuple[Ints, Ints, Floats, Floats]:
@@ -153,7 +164,7 @@ def assign_batch(
         row = requests[position]
         tokens_in, budget = table.input_tokens[row], table.budget_usd[row]
         _price(row, table, shape, tpot_s, state, terms)
-        best = _highest_score(terms, budget, weights, minmax_quality, state)
+        best = _highest_score(terms, budget, weights, minmax_quality, ties_by_latency, state)
         if best < 0:
             best = _cheapest(terms, state)
         if best < 0:

@@ -32,9 +32,10 @@ class TpotPredictor(Protocol):
 class RouteBalance:
     """Algorithm 1 of arXiv 2606.17949 for one weight tuple.
 
-    TPOT is predicted once a batch from the snapshot, as the algorithm does, or taken from the
-    static prior (``latency: prior``). With a TTFT estimator (``latency: bea``) the time before the
-    first token comes from it, for each request in turn, in the place of d/b decode steps.
+    TPOT is predicted once a batch from the snapshot, as the algorithm does. With a TTFT estimator
+    (``latency: bea``) the time before the first token comes from it, for each request in turn, in the place
+    of d/b decode steps. With ``latency: prior`` T is the tier's static time per token times L, whatever
+    telemetry says: the paper's arm 4 (Table 7).
     """
 
     def __init__(
@@ -51,16 +52,16 @@ class RouteBalance:
         self._ttft = ttft
         self.weights = np.array(config.weights)  # (quality, latency, cost); may change between batches
         self._minmax = config.quality == "minmax"
+        self._ties_by_latency = config.tie_break == "latency"
         self._sequence = 0
-        self._no_ttft_s = np.zeros(0)
+        # Empty: d/b decode steps stand before the first token. Zeros: nothing does.
+        self._before_s = np.zeros(shape.n_instances if config.latency == "prior" else 0)
 
     def assign(self, requests: Ints, table: RequestTable, view: PoolView, state: PoolState) -> Assignment:
         """See ``Policy.assign``."""
         tpot_s = self._tpot_s(view.telemetry)
         if self._ttft is None:
-            return self._finish(
-                requests, table, self._kernel(requests, table, tpot_s, self._no_ttft_s, state)
-            )
+            return self._finish(requests, table, self._kernel(requests, table, tpot_s, self._before_s, state))
         self._ttft.look(view, state)
         rows = [self._one(requests[k : k + 1], table, view, tpot_s, state) for k in range(len(requests))]
         columns = tuple(np.concatenate(column) for column in zip(*rows, strict=True))
@@ -89,7 +90,16 @@ class RouteBalance:
         self, requests: Ints, table: RequestTable, tpot_s: Floats, ttft_s: Floats, state: PoolState
     ) -> tuple[Ints, Ints, Floats, Floats]:
         placed: tuple[Ints, Ints, Floats, Floats] = assign_batch(
-            requests, table, self._shape, tpot_s, ttft_s, self.weights, self._minmax, self._sequence, state
+            requests,
+            table,
+            self._shape,
+            tpot_s,
+            ttft_s,
+            self.weights,
+            self._minmax,
+            self._ties_by_latency,
+            self._sequence,
+            state,
         )
         self._sequence += len(requests)
         return placed

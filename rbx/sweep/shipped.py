@@ -11,6 +11,7 @@ import rbx
 from rbx.compiled import sources_digest
 from rbx.config.experiment import Experiment
 from rbx.errors import StoreError
+from rbx.policy.plugin import installed_plugins
 from rbx.sweep.context import SweepContext
 from rbx.sweep.loading import load_context
 from rbx.sweep.provenance import versions
@@ -46,7 +47,8 @@ def code_identity() -> dict[str, str]:
     found = versions()
     found["python"] = found["python"].rpartition(".")[0]
     sources = sources_digest(Path(rbx.__file__).parent)
-    return {**found, "sources of rbx": sources, "machine": platform.machine()}
+    plugins = {f"policy plug-in {name}": str(each) for name, each in installed_plugins().items()}
+    return {**found, **plugins, "sources of rbx": sources, "machine": platform.machine()}
 
 
 def check_identity(expected: Mapping[str, str]) -> None:

@@ -72,6 +72,7 @@ def _best(
     cost: dict[int, float],
     weights: tuple[float, float, float],
     minmax: bool,
+    by_latency: bool,
 ) -> int:
     affordable = [i for i in latency if cost[i] <= ask.budget_usd]
     if affordable:
@@ -91,6 +92,8 @@ def _best(
 
         scores = {i: score(i) for i in affordable}
         tied = [i for i in affordable if scores[i] == max(scores.values())]
+        if by_latency:
+            tied = [i for i in tied if latency[i] == min(latency[k] for k in tied)]
     else:
         tied = [i for i in cost if cost[i] == min(cost.values())]
     return min(tied, key=lambda i: (servers[i].running + servers[i].waiting, servers[i].last_used, i))
@@ -103,6 +106,7 @@ def assign(
     weights: tuple[float, float, float],
     *,
     minmax: bool,
+    by_latency: bool = False,
     sequence: int = 0,
 ) -> list[Placed]:
     placed = []
@@ -113,7 +117,7 @@ def assign(
             continue
         latency = {i: _latency_s(ask, servers[i], tpot_s[i]) for i in possible}
         cost = {i: _cost_usd(ask, servers[i]) for i in possible}
-        best = _best(ask, servers, latency, cost, weights, minmax)
+        best = _best(ask, servers, latency, cost, weights, minmax, by_latency)
         server = servers[best]
         placed.append(Placed(best, _cap(ask, server), _length(ask, server), latency[best]))
         if server.running < server.max_num_seqs and server.waiting == 0:

@@ -22,6 +22,7 @@ def run_kernel(
     weights: tuple[float, float, float] = EQUAL,
     *,
     minmax: bool = False,
+    by_latency: bool = False,
     tpot_s: list[float] | None = None,
 ) -> tuple[list[Placed], list[Server]]:
     """Kernel result in the plain form, with the servers as the kernel left them."""
@@ -30,7 +31,16 @@ def run_kernel(
     table = table_of(asks)
     requests = np.arange(len(asks))
     columns = assign_batch(
-        requests, table, shape_of(servers), tpot, np.zeros(0), np.array(weights), minmax, 100, state
+        requests,
+        table,
+        shape_of(servers),
+        tpot,
+        np.zeros(0),
+        np.array(weights),
+        minmax,
+        by_latency,
+        100,
+        state,
     )
     placed = [Placed(int(i), int(c), float(n), float(t)) for i, c, n, t in zip(*columns, strict=True)]
     after = [
@@ -53,17 +63,24 @@ def run_kernel(
 
 
 @settings(max_examples=400, deadline=None)
-@given(seed=st.integers(0, 2**32 - 1), minmax=st.booleans())
-def test_kernel_equals_the_step_by_step_reading(seed: int, minmax: bool) -> None:
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    minmax=st.booleans(),
+    by_latency=st.booleans(),
+    no_latency_weight=st.booleans(),
+)
+def test_kernel_equals_the_step_by_step_reading(
+    seed: int, minmax: bool, by_latency: bool, no_latency_weight: bool
+) -> None:
     rng = np.random.default_rng(seed)
     n_models = int(rng.integers(1, 5))
     servers = random_servers(rng, n_models)
     asks = random_asks(rng, int(rng.integers(1, 12)), n_models)
     raw = rng.choice([0.0, 0.2, 0.5, 1.0], 3) + 1e-3
-    weights = (float(raw[0]), float(raw[1]), float(raw[2]))
+    weights = (float(raw[0]), 0.0 if no_latency_weight else float(raw[1]), float(raw[2]))
     tpot_s = [float(t) for t in rng.choice([0.01, 0.02, 0.05], len(servers))]
-    got, after = run_kernel(asks, servers, weights, minmax=minmax, tpot_s=tpot_s)
-    expected = assign(asks, servers, tpot_s, weights, minmax=minmax, sequence=100)
+    got, after = run_kernel(asks, servers, weights, minmax=minmax, by_latency=by_latency, tpot_s=tpot_s)
+    expected = assign(asks, servers, tpot_s, weights, minmax=minmax, by_latency=by_latency, sequence=100)
     assert [(p.instance, p.cap, p.length) for p in got] == [(p.instance, p.cap, p.length) for p in expected]
     assert [p.latency_s for p in got] == pytest.approx([p.latency_s for p in expected], nan_ok=True)
     assert after == servers
@@ -116,6 +133,17 @@ def test_nobody_alive_places_nobody() -> None:
     placed, after = run_kernel([Ask(10, 10, math.inf, [0.5], [5.0])], [dead])
     assert placed[0].instance == -1
     assert after == [dead]
+
+
+def test_without_a_weight_on_latency_the_tie_break_is_what_balances_replicas() -> None:
+    """Arms 2 and 3 of RouteBalance's Table 7: many short answers wait here, few long ones there."""
+    short, long = idle(seats=2), idle(seats=2)
+    short.running, short.waiting, short.pending_decode = 2, 6, 100.0
+    long.running, long.waiting, long.pending_decode = 2, 3, 4000.0
+    ask = Ask(10, 1024, math.inf, [0.5], [100.0])
+    reactive, _ = run_kernel([ask], [short, long], (0.5, 0.0, 0.5))
+    predicted, _ = run_kernel([ask], [short, long], (0.5, 0.0, 0.5), by_latency=True)
+    assert (reactive[0].instance, predicted[0].instance) == (1, 0)
 
 
 def test_free_pool_does_not_divide_by_zero() -> None:
