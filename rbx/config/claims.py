@@ -129,7 +129,7 @@ class OrderClaim(_Claim):
     """
 
     kind: Literal["order"]
-    points: Annotated[tuple[PointChoice, ...], Field(min_length=2, max_length=100)]
+    points: Annotated[tuple[PointChoice, ...], Field(min_length=2, max_length=40)]
     higher: bool | None = None
     published: tuple[Number, ...] | None = None
     published_intervals: tuple[tuple[Number, Number], ...] | None = None

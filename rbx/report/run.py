@@ -10,13 +10,16 @@ from rbx.durable import write_json, write_table, write_text
 from rbx.errors import StoreError
 from rbx.report.analysis import Analysis, analyse
 from rbx.report.cells_table import cells_table
+from rbx.report.engine import kinds
 from rbx.report.figures import draw_all
 from rbx.report.figures.files import clear_stale, write_drawings
 from rbx.report.load import read_sweep
 from rbx.report.ontime.csv import on_time_csv
 from rbx.report.page import render_page
+from rbx.report.page_tables import page_tables
 from rbx.report.paired import Resampling
 from rbx.report.summary import summarise
+from rbx.report.written.files import write_tables
 
 
 @dataclass(frozen=True)
@@ -39,7 +42,8 @@ def write_report(
     sweep = read_sweep(folder, strict=strict)
     analysis = analyse(sweep, baseline=baseline, resampling=resampling or Resampling())
     drawings = list(draw_all(analysis))
-    page = render_page(analysis, drawings)
+    tables = page_tables(analysis)
+    page = render_page(analysis, tables, drawings)
     summary = summarise(analysis)
     out = folder / "report"
     figures = out / "figures"
@@ -50,6 +54,7 @@ def write_report(
         raise StoreError(f"{out}: can't be written: {error.strerror or error}") from None
     write_table(cells_table(sweep), out / "cells.parquet")
     write_json(summary, out / "summary.json")
+    write_tables(out / "tables", tables.named(), " · ".join(kinds(sweep)))
     if analysis.on_time is not None:
         write_text(on_time_csv(analysis.on_time), out / "on_time.csv")
     clear_stale(figures, written)

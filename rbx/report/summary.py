@@ -30,7 +30,8 @@ def summarise(analysis: Analysis) -> dict[str, Any]:
         "intervals": {
             "kind": "paired percentile bootstrap over prompts",
             "level": LEVEL,
-            **asdict(analysis.resampling),
+            "n_resamples": analysis.resampling.n_resamples,
+            "seed": analysis.resampling.seed,
         },
         "cells": {
             "reported": len(sweep.cells),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import asdict, is_dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ from rbx.report.fidelity.study import FITTED, Fidelity
 from rbx.report.fidelity.tables import all_tables
 from rbx.report.fidelity.timing import METRICS
 from rbx.report.fidelity.words import headline, warnings
-from rbx.report.table import Table
+from rbx.report.written.table_markdown import markdown_table, markdown_text
 
 FOLDER = "validate"
 
@@ -127,31 +126,12 @@ def _plain(value: Any) -> Any:
 
 def markdown(found: Fidelity) -> str:
     """The whole finding as one document."""
-    name = _cell(str(found.sweep.manifest.get("name", "")))
+    name = markdown_text(str(found.sweep.manifest.get("name", "")))
     stamp = " (SIMULATED ENGINE)" if found.simulated else ""
     lines = [f"# {name}: the simulator beside live servers{stamp}", ""]
     for sentence in headline(found):
-        lines += [_cell(sentence), ""]
-    lines += [f"- {_cell(sentence)}" for sentence in warnings(found)]
+        lines += [markdown_text(sentence), ""]
+    lines += [f"- {markdown_text(sentence)}" for sentence in warnings(found)]
     for table in all_tables(found):
-        lines += ["", *_markdown_table(table)]
+        lines += ["", *markdown_table(table)]
     return "\n".join(lines) + "\n"
-
-
-def _markdown_table(table: Table) -> Iterator[str]:
-    yield f"## {_cell(table.caption)}"
-    yield ""
-    yield _cell(table.note)
-    yield ""
-    yield "| " + " | ".join(_cell(column.title) for column in table.columns) + " |"
-    yield "|" + "|".join("---:" if column.numeric else "---" for column in table.columns) + "|"
-    for row in table.rows:
-        yield "| " + " | ".join(_cell(f"{value.text} {value.sub}".strip()) for value in row) + " |"
-
-
-def _cell(text: str) -> str:
-    """Names of a sweep are its author's: nothing in them may end a cell or begin markup."""
-    kept = "".join(c if c.isprintable() else " " for c in text)
-    for sign in "\\|<>`*_[]":
-        kept = kept.replace(sign, f"\\{sign}")
-    return kept

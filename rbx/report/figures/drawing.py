@@ -30,6 +30,7 @@ class Drawing:
     alt: str
     svg: str
     png: bytes
+    pdf: bytes
 
     @property
     def inline_svg(self) -> str:
@@ -44,8 +45,9 @@ class Drawing:
 
 
 def finish(figure: Figure, *, name: str, title: str, alt: str) -> Drawing:
-    """Render once as SVG and once as PNG; the same figure gives the same bytes."""
-    svg, png = io.StringIO(), io.BytesIO()
+    """Render as SVG, PNG and PDF; the same figure gives the same bytes."""
+    svg, png, pdf = io.StringIO(), io.BytesIO(), io.BytesIO()
     figure.savefig(svg, format="svg", metadata={"Date": None, "Creator": None})
     figure.savefig(png, format="png", dpi=_PNG_DPI, metadata={"Software": None})
-    return Drawing(name, title, alt, svg.getvalue(), png.getvalue())
+    figure.savefig(pdf, format="pdf", metadata={"CreationDate": None, "Creator": None, "Producer": None})
+    return Drawing(name, title, alt, svg.getvalue(), png.getvalue(), pdf.getvalue())

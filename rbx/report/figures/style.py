@@ -82,6 +82,7 @@ _SETTINGS: dict[str, Any] = {
     "figure.facecolor": PAPER,
     "savefig.facecolor": PAPER,
     "legend.frameon": False,
+    "pdf.fonttype": 42,  # TrueType inside: journals refuse Type 3 fonts
     "svg.fonttype": "none",
     "svg.hashsalt": "rbx",
     "lines.linewidth": 1.4,

@@ -1,0 +1,1 @@
+"""Published statements beside ours: each measured again, with its interval, and judged."""
