@@ -12,9 +12,9 @@ from typing import Any
 
 from rbx.config.claimed_point import BestChoice, BestPoint, FilePoint, NamedPoint, PointChoice
 from rbx.errors import ConfigError
-from rbx.report.claims.metric import Metric, find_metric
-from rbx.report.claims.sample import value_of
-from rbx.report.claims.site import Site, SitePoint
+from rbx.report.measured.metric import Metric, find_metric
+from rbx.report.measured.sample import value_of
+from rbx.report.measured.site import Site, SitePoint
 from rbx.report.point import Point, to_points
 from rbx.sweep.store import CellSpec
 

@@ -10,11 +10,11 @@ import numpy as np
 
 from rbx.config.claims import OrderClaim
 from rbx.report.bootstrap import bounds
-from rbx.report.claims.estimate import difference
 from rbx.report.claims.finding import OrderFinding
-from rbx.report.claims.sample import Sample
 from rbx.report.fidelity.ordering import kendall_tau
 from rbx.report.interval import Interval, not_estimable, percentile_interval
+from rbx.report.measured.estimate import difference
+from rbx.report.measured.sample import Sample
 
 
 def rank(claim: OrderClaim, samples: Sequence[Sample], *, higher: bool) -> OrderFinding:

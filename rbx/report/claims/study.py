@@ -19,16 +19,16 @@ from rbx.config.claims import (
 )
 from rbx.errors import ConfigError, StoreError
 from rbx.report.claims import judge
-from rbx.report.claims.estimate import difference, ratio, single
 from rbx.report.claims.find import Absent, FileFigure, Finder, Found, gaps_of
 from rbx.report.claims.finding import Finding
-from rbx.report.claims.metric import Metric, find_metric
 from rbx.report.claims.ranking import rank
-from rbx.report.claims.sample import Asked, Sample, Samples, draw, streams
-from rbx.report.claims.site import SitePoint, sites
 from rbx.report.engine import kinds
 from rbx.report.interval import Interval
 from rbx.report.load import Sweep, read_sweep
+from rbx.report.measured.estimate import difference, ratio, single
+from rbx.report.measured.metric import Metric, find_metric
+from rbx.report.measured.sample import Asked, Sample, Samples, draw, streams
+from rbx.report.measured.site import SitePoint, sites
 from rbx.report.paired import Resampling
 
 FILE_FIGURE = "a number of a file"

@@ -1,4 +1,4 @@
-"""Every metric that a claim can name: how a point gives it, how it is written, and which end is good."""
+"""Every metric by name: how a point gives it, how it is written, and which end is good."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from rbx.errors import ConfigError
-from rbx.report.claims import take
-from rbx.report.claims.take import Take, of_runs
+from rbx.report.measured import take
+from rbx.report.measured.take import Take, of_runs
 from rbx.report.metrics import Metrics
 from rbx.report.number import milliseconds, percent, score, significant, usd_per_thousand
 from rbx.report.ratio import MEAN_RATIOS, mean_over_completed

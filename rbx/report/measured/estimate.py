@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from rbx.report.claims.sample import Sample
 from rbx.report.interval import Interval, not_estimable
+from rbx.report.measured.sample import Sample
 from rbx.report.paired import from_replicates
 from rbx.report.requests import Floats
 

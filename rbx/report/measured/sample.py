@@ -9,8 +9,8 @@ from typing import NamedTuple
 import numpy as np
 
 from rbx.report.bootstrap import RatioColumns, TailColumn, replicate
-from rbx.report.claims.metric import Metric, Quantile, Whole
-from rbx.report.claims.site import SitePoint
+from rbx.report.measured.metric import Metric, Quantile, Whole
+from rbx.report.measured.site import SitePoint
 from rbx.report.paired import Resampling
 from rbx.report.ratio import Ratio, completed, joined
 from rbx.report.requests import Floats

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from rbx.report.claims.site import SitePoint
+from rbx.report.measured.site import SitePoint
 from rbx.report.ratio import Ratio, completed, joined, mean_of, per_window, share_of
 from rbx.report.requests import Bools, Floats, Requests
 

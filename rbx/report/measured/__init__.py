@@ -1,0 +1,1 @@
+"""Any metric of any points of several sweeps, on resamples of prompts that they share where they may."""
