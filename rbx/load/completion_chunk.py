@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import orjson
 
 DONE = b"[DONE]"
+COUNT_LIMIT = 2**31  # of tokens; what is stored are 32-bit numbers
 
 
 class Delta(NamedTuple):
@@ -146,7 +147,7 @@ def _delta(choice: dict[str, Any]) -> Delta:
 
 
 def _count(value: Any) -> int | None:
-    return value if type(value) is int and 0 <= value < 2**31 else None
+    return value if type(value) is int and 0 <= value < COUNT_LIMIT else None
 
 
 def _cached(usage: dict[str, Any]) -> int | None:

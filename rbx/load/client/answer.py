@@ -18,12 +18,13 @@ usage or finish_reason tells that a model ran is ok. A plain answer must be one 
 from __future__ import annotations
 
 from rbx.load.client.result import LoadFaultKind
-from rbx.load.completion_chunk import DONE, ChunkError, CompletionChunk, TokenTally, read_chunk
+from rbx.load.completion_chunk import COUNT_LIMIT, DONE, ChunkError, CompletionChunk, TokenTally, read_chunk
 from rbx.load.sse import SseError, SseEvent, SseReader
 
 MAX_PLAIN_BYTES = 64 << 20
 MAX_REFUSAL_BYTES = 1 << 16
 SHOWN_CHARACTERS = 300
+ABSURD = 2  # times what was asked for; a server may count an end token, or one too many, but not this
 BROKEN_OFF = frozenset({"abort", "error"})  # vLLM's words for a request that it gave up
 
 
@@ -34,10 +35,12 @@ class Answer:
     ``whole`` says that all of the answer came, whatever the server does next.
     """
 
-    def __init__(self, *, stream: bool, choices: int = 1) -> None:
-        """What was asked for: a stream or not, and how many choices."""
+    def __init__(self, *, stream: bool, choices: int = 1, most_tokens: int | None = None) -> None:
+        """What was asked for: a stream or not, how many choices, and the most tokens of all."""
         self._asked_stream = stream
         self._choices = choices
+        self._most_tokens = COUNT_LIMIT if most_tokens is None else most_tokens
+        self._counts_absurd = False
         self._finished: set[int] = set()
         self._reader: SseReader | None = None
         self._blocks: list[bytes] = []
@@ -128,18 +131,32 @@ class Answer:
 
     @property
     def counted_tokens(self) -> int | None:
-        """The server's own count of output tokens: the last one of all, else the sum over choices."""
+        """The server's own count of output tokens: the last one of all, else the sum over choices.
+
+        A sum that is beyond any count is none.
+        """
         if self._final is not None:
             return self._final
-        return sum(self._told.values()) if self._told else None
+        total = sum(self._told.values())
+        return total if self._told and total < COUNT_LIMIT else None
+
+    @property
+    def received_tokens(self) -> int:
+        """The sum over chunks; one for each where the server's counts come to a sum that is none."""
+        total = sum(self.chunk_tokens)
+        return total if total < COUNT_LIMIT else len(self.chunk_tokens)
 
     @property
     def usage_disagrees(self) -> bool:
-        """Whether the server's count can't be true: each chunk with output holds a token at least."""
+        """Whether the server's count can't be true.
+
+        Each chunk with output holds a token at least, and no answer is longer than was asked for.
+        """
         counted = self.counted_tokens
-        if counted is None:
-            return False
-        return self._counts_fell or counted < len(self.chunk_s) or counted < sum(self._told.values())
+        if self._counts_absurd or counted is None:
+            return self._counts_absurd
+        least = max(len(self.chunk_s), sum(self._told.values()))
+        return self._counts_fell or not least <= counted <= self._most_tokens
 
     def _event(self, event: SseEvent, at_s: float) -> None:
         data = event.data
@@ -164,6 +181,8 @@ class Answer:
 
     def _chunk(self, chunk: CompletionChunk, at_s: float) -> None:
         self.done_s = at_s
+        if (chunk.output_tokens or 0) > ABSURD * self._most_tokens:
+            chunk, self._counts_absurd = chunk._replace(output_tokens=None), True
         rose = chunk.output_tokens is not None and self._count(chunk, chunk.output_tokens)
         new = self._tally.new_tokens(chunk)
         if new:
@@ -179,7 +198,7 @@ class Answer:
             if self.first_answer_s is None and (delta.content or delta.calls):
                 self.first_answer_s = at_s
             if delta.finish_reason is not None:
-                self.finish_reason = delta.finish_reason
+                self.finish_reason = encodable(delta.finish_reason)[:SHOWN_CHARACTERS]
                 self.progress_s = at_s
                 self._finished.add(delta.choice)
                 self.whole = len(self._finished) >= self._choices
@@ -255,8 +274,8 @@ class Answer:
             self.fail("empty", "a success without a choice", at_s)
         else:
             self._chunk(chunk, at_s)
-            if self.chunk_s and chunk.output_tokens:
-                self.chunk_tokens[:] = [chunk.output_tokens]
+            if self.chunk_s and self.counted_tokens:
+                self.chunk_tokens[:] = [self.counted_tokens]
             self.whole = True
             self._succeed(at_s)
 

@@ -106,7 +106,11 @@ class Connection(asyncio.Protocol):
                 self._receiver.begun(self._read_s)
         try:
             self._parser.feed_data(data)
-        except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
+        except httptools.HttpParserCallbackError as error:
+            raise (error.__context__ or error) from None  # a receiver's own failure is none of the server's
+        except httptools.HttpParserUpgrade:
+            self._fail(f"{NOT_HTTP}: it switches to another protocol")
+        except httptools.HttpParserError as error:
             self._fail(f"{NOT_HTTP}: {error}")
         if self._complete and not self.closed:
             self._end()

@@ -37,7 +37,7 @@ class Exchange:
         """``done`` is called once, when the outcome is known."""
         self.wire = wire
         self.sent_s = sent_s
-        self.answer = Answer(stream=wire.stream, choices=wire.choices)
+        self.answer = Answer(stream=wire.stream, choices=wire.choices, most_tokens=wire.most_tokens)
         self.first_byte_s: float | None = None
         self.headers: dict[str, str] = {}
         self.connection: Connection | None = None
@@ -146,7 +146,6 @@ def result(exchange: Exchange, start_s: float, redaction: Redaction) -> LoadResu
         return None if at_s is None else round(at_s - start_s, _MICROSECONDS)
 
     usage = answer.counted_tokens
-    counted = sum(answer.chunk_tokens)
     began = answer.status is not None and 200 <= answer.status < 300
     return LoadResult(
         request=wire.request,
@@ -164,7 +163,7 @@ def result(exchange: Exchange, start_s: float, redaction: Redaction) -> LoadResu
         chunk_s=tuple([round(at_s - start_s, _MICROSECONDS) for at_s in answer.chunk_s]),
         chunk_tokens=tuple(answer.chunk_tokens),
         input_tokens=answer.input_tokens,
-        output_tokens=usage if usage is not None else counted if began else None,
+        output_tokens=usage if usage is not None else answer.received_tokens if began else None,
         tokens_source="usage" if usage is not None else "chunks",
         usage_disagrees=answer.usage_disagrees,
         cached_tokens=answer.cached_tokens,

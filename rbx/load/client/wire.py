@@ -18,13 +18,17 @@ _OURS = frozenset({"host", "content-length", "transfer-encoding", "connection"})
 
 
 class Wire(NamedTuple):
-    """``data`` is head and body; ``stream`` and ``choices`` are what the body asks for."""
+    """``data`` is head and body; the rest is what the body asks for.
+
+    ``most_tokens`` is the most that all choices may have; None where the body names no bound.
+    """
 
     request: int
     scheduled_s: float
     data: bytes
     stream: bool
     choices: int
+    most_tokens: int | None = None
 
 
 def wire(request: LoadRequest, origin: Origin, key: str | None) -> Wire:
@@ -50,21 +54,24 @@ def wire(request: LoadRequest, origin: Origin, key: str | None) -> Wire:
     lines = [f"POST {origin.base_path}{request.path} HTTP/1.1", f"Host: {origin.host_header}"]
     lines += [f"{name}: {value}" for name, value in headers.items()]
     lines += [f"Content-Length: {len(request.body)}", "", ""]
-    stream, choices = _asked(request.body)
+    stream, choices, most_tokens = _asked(request.body)
     data = "\r\n".join(lines).encode("latin-1") + request.body
-    return Wire(request.request, request.scheduled_s, data, stream, choices)
+    return Wire(request.request, request.scheduled_s, data, stream, choices, most_tokens)
 
 
-def _asked(body: bytes) -> tuple[bool, int]:
-    """Whether a stream is asked for, and how many choices: ``n`` for each of its prompts."""
+def _asked(body: bytes) -> tuple[bool, int, int | None]:
+    """Whether a stream is asked for, how many choices (``n`` for each of its prompts), of what length."""
     try:
         asked = orjson.loads(body)
     except orjson.JSONDecodeError:
-        return False, 1  # the server's to refuse
+        return False, 1, None  # the server's to refuse
     if not isinstance(asked, dict):
-        return False, 1
+        return False, 1, None
     n, prompt = asked.get("n"), asked.get("prompt")
     prompts = 1
     if isinstance(prompt, list) and prompt and not isinstance(prompt[0], int):
         prompts = len(prompt)
-    return asked.get("stream") is True, prompts * (n if type(n) is int and n > 1 else 1)
+    choices = prompts * (n if type(n) is int and n > 1 else 1)
+    bounds = [asked.get(name) for name in ("max_completion_tokens", "max_tokens")]
+    most = next((bound for bound in bounds if type(bound) is int and bound > 0), None)
+    return asked.get("stream") is True, choices, None if most is None else most * choices

@@ -144,7 +144,7 @@ class Reading:
 
     def _predicted_ttft_s(self, answer: Answer) -> float | None:
         predicted_s, sent_s = answer.trace.told.get("predicted_ttft_s"), answer.result.sent_s
-        if predicted_s is None or sent_s is None:
+        if predicted_s is None or predicted_s < 0.0 or sent_s is None:
             return None
         return predicted_s + max(0.0, sent_s - float(self.arriving.scheduled_s[answer.result.request]))
 
@@ -263,7 +263,8 @@ def _ended_s(result: LoadResult) -> float | None:
 
 
 def _after(start_s: float | None, delay_s: float | None) -> float | None:
-    return None if start_s is None or delay_s is None else start_s + delay_s
+    # A time before the sending is no gateway's: nothing replays it.
+    return None if start_s is None or delay_s is None or delay_s < 0.0 else start_s + delay_s
 
 
 def _finite(value: float) -> float | None:

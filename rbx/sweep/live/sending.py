@@ -65,10 +65,15 @@ class Sender:
             stop.set()
             await asyncio.gather(sending, return_exceptions=True)
             raise
-        return health, await asyncio.to_thread(self._results)
+        return health, await asyncio.to_thread(self._results, len(requests))
 
-    def _results(self) -> list[LoadResult]:
+    def _results(self, expected: int) -> list[LoadResult]:
         found = list(read_journal(self._journal))
+        if len({result.request for result in found}) != expected or len(found) != expected:
+            raise StoreError(
+                f"{self._journal}: holds {len(found)} results of {expected} requests; was it written to? The "
+                "cell will start over when the same command is run again"
+            )
         counter = self._counter
         return found if counter is None else [recounted(result, counter) for result in found]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 from urllib.parse import unquote
@@ -14,6 +13,8 @@ from rbx.policy.filters.admissions import ADMISSIONS
 ASK = ("x-rbx-trace", "1")
 # The gateway's words for how a request was placed that are those of the records as well.
 _MODES = (*MODES, FALLBACK)
+_LIMIT = 2**31
+_MOST_TRIES = 2**15  # of a 16-bit column
 
 
 class Trace(NamedTuple):
@@ -38,9 +39,9 @@ class Trace(NamedTuple):
         return _whole((self.config_version or "").partition("-")[0])
 
     def whole(self, name: str) -> int | None:
-        """A count of the trace."""
+        """A count of the trace; a negative one is none."""
         value = self.told.get(name)
-        return None if value is None else round(value)
+        return None if value is None or value < 0.0 else round(value)
 
 
 def read_trace(headers: Mapping[str, str]) -> Trace:
@@ -50,7 +51,7 @@ def read_trace(headers: Mapping[str, str]) -> Trace:
     return Trace(
         instance=_text(headers.get("x-rbx-instance")),
         mode=_text(headers.get("x-rbx-decision-mode")),
-        attempts=_whole(headers.get("x-rbx-attempts", "")),
+        attempts=_tries(headers.get("x-rbx-attempts", "")),
         config_version=_text(headers.get("x-rbx-config-version")),
         request_id=_text(headers.get("x-rbx-request-id") or headers.get("x-request-id")),
         told={name: float(number) for name, number in told.items() if _is_number(number)},
@@ -66,13 +67,19 @@ def _whole(value: str) -> int | None:
     return int(value) if value.isascii() and value.isdigit() and len(value) < 10 else None
 
 
+def _tries(value: str) -> int | None:
+    tries = _whole(value)
+    return tries if tries is not None and tries < _MOST_TRIES else None
+
+
 def _object(value: str) -> dict[str, Any]:
     try:
         told: Any = json.loads(value)
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return told if isinstance(told, dict) else {}
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+    # Any endpoint may write such a header: what 32 bits can't hold is neither a count nor a time.
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and -_LIMIT < value < _LIMIT

@@ -272,6 +272,51 @@ def test_counts_that_cant_be_true_are_told() -> None:
     assert disagrees(content("a", **usage(3)), last_usage(2))
 
 
+def bounded(most_tokens: int, *events: bytes) -> Answer:
+    answer = Answer(stream=True, most_tokens=most_tokens)
+    answer.begin(200, "text/event-stream")
+    answer.feed(b"".join(events) + DONE, 1.0)
+    assert answer.over
+    return answer
+
+
+def test_a_count_far_beyond_what_was_asked_for_is_none() -> None:
+    for told in (201, 2**31 - 1):
+        for counted in (last_usage(told), delta({}, **usage(told))):
+            answer = bounded(100, content("a"), content("b"), STOP, counted)
+            assert (answer.counted_tokens, answer.received_tokens) == (None, 2)
+            assert answer.usage_disagrees
+    over = bounded(100, content("a"), STOP, last_usage(101))  # such as an end token that was counted
+    assert (over.counted_tokens, over.usage_disagrees) == (101, True)
+    full = bounded(100, content("a"), STOP, last_usage(100))
+    assert (full.counted_tokens, full.usage_disagrees) == (100, False)
+
+
+def test_a_plain_answer_is_not_longer_than_asked_for_either() -> None:
+    answer = Answer(stream=False, most_tokens=100)
+    answer.begin(200, "application/json")
+    answer.feed(json.dumps({"choices": [{"message": {"content": "a"}}], **usage(10**9)}).encode(), 1.0)
+    answer.end(2.0)
+    assert (answer.fault, answer.counted_tokens, answer.received_tokens) == (None, None, 1)
+    assert answer.usage_disagrees
+
+
+def test_counts_of_choices_that_add_up_to_no_count_are_none() -> None:
+    def said(choice: int) -> bytes:
+        return event({"choices": [{"index": choice, "delta": {"content": "a"}}], **usage(2**31 - 1)})
+
+    answer = played([(1, said(0) + said(1) + STOP + DONE)])
+    assert (answer.fault, answer.counted_tokens, answer.received_tokens) == (None, None, 2)
+
+
+def test_a_finish_reason_may_be_half_a_character_or_a_book() -> None:
+    half = b'data: {"choices":[{"index":0,"delta":{"content":"a"},"finish_reason":"\\ud800"}]}\n\n'
+    answer = played([(1, half + DONE)])
+    assert (answer.fault, answer.finish_reason) == (None, "\ufffd")
+    book = played([(1, delta({"content": "a"}, "x" * 100_000) + DONE)])
+    assert len(book.finish_reason or "") == 300
+
+
 def test_every_choice_must_finish() -> None:
     def said(choice: int, reason: str | None) -> bytes:
         return event({"choices": [{"index": choice, "delta": {"content": "a"}, "finish_reason": reason}]})

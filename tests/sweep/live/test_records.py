@@ -92,6 +92,12 @@ def test_a_whole_answer_tells_everything() -> None:
     }
 
 
+def test_times_before_the_sending_are_no_gateways() -> None:
+    told = '{"decided_after_s": -1e9, "dispatched_after_s": -0.5, "predicted_ttft_s": -1.0}'
+    row = only(reading(), ok(3, headers={"x-rbx-trace": told}))
+    assert (row["decided_s"], row["dispatched_s"], row["predicted_ttft_s"]) == (None, None, None)
+
+
 def test_what_was_never_sent_has_no_times_and_costs_nothing() -> None:
     row = only(reading(columns={"ttft_target_s": [1.0] * 8}), not_sent(2, 2.0))
     assert row["status"] == "not_sent"

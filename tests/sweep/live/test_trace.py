@@ -27,10 +27,22 @@ def test_every_header_has_its_meaning() -> None:
 
 @pytest.mark.parametrize(
     "value",
-    ["", "{", "[1]", "null", '{"batch_id": true}', '{"batch_id": "3"}', '{"batch_id": NaN}', "9" * 400],
+    [
+        *("", "{", "[1]", "null", '{"batch_id": true}', '{"batch_id": "3"}', '{"batch_id": NaN}', "9" * 400),
+        *("[" * 8000, '{"batch_id": 1' + "0" * 400 + "}", '{"batch_id": 1e300}', '{"batch_id": 2147483648}'),
+    ],
 )
 def test_a_trace_that_does_not_read_tells_nothing(value: str) -> None:
     assert dict(read_trace({"x-rbx-trace": value}).told) == {}
+
+
+def test_a_negative_count_is_absent() -> None:
+    assert read_trace({"x-rbx-trace": '{"batch_size": -3}'}).whole("batch_size") is None
+
+
+def test_attempts_are_as_many_as_a_column_holds() -> None:
+    assert read_trace({"x-rbx-attempts": "32767"}).attempts == 2**15 - 1
+    assert read_trace({"x-rbx-attempts": "32768"}).attempts is None
 
 
 @pytest.mark.parametrize("value", ["", "-1", "two", "³", "1" * 30])
