@@ -1,0 +1,1 @@
+"""Two sweeps side by side: the same policies on the same workloads, paired by prompt."""
