@@ -45,9 +45,9 @@ def _figures(calibration: Calibration) -> list[dict[str, str | int | float]]:
             for t, tier in enumerate(calibration.tiers):
                 values = residuals.of_tier(t)
                 p10, p50, p70, p90 = (float(q) for q in np.percentile(values, [10, 50, 70, 90]))
-                row = {"of": kind, "source": source, "tier": tier, "n": len(values)}
+                of: dict[str, str | int | float] = {"of": kind, "source": source, "tier": tier}
                 spread = {"p10_s": p10, "p50_s": p50, "p70_s": p70, "p90_s": p90}
-                rows.append({**row, **spread, "std_s": float(residuals.std_s[t])})
+                rows.append({**of, "n": len(values), **spread, "std_s": float(residuals.std_s[t])})
     return rows
 
 

@@ -15,6 +15,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rbx.errors import BundleError
 from rbx.heads.manifest import canonical
@@ -45,7 +46,7 @@ class Calibration:
 
     def files(self) -> dict[str, bytes]:
         """Its files in a bundle; the same residuals give the same bytes."""
-        arrays = {}
+        arrays: dict[str, NDArray[Any]] = {}
         for kind, by_source in (("ttft", self.ttft), ("tpot", self.tpot)):
             for source, residuals in sorted(by_source.items()):
                 arrays[f"{kind} {source} seconds"] = residuals.seconds

@@ -142,7 +142,7 @@ class Noting:
 
         def one(positions: Sequence[int], seen: PoolView) -> Assignment:
             (k,) = positions
-            before = PoolState(*(column.copy() for column in state))
+            before = PoolState._make(column.copy() for column in state)
             answer = self._policy.assign(requests[k : k + 1], table, seen, state)
             instance = int(answer.instance[0])
             if instance >= 0:

@@ -102,6 +102,7 @@ class Gateway:
         await self.watch.stop()
         for upstream in self._upstreams:
             await upstream.close()
+        await self.versions.close()
         self.foresight.close()
 
     def routable(self) -> NDArray[np.bool_]:
@@ -300,6 +301,10 @@ class Gateway:
             if math.isfinite(limit_s):
                 met = at_s is not None and passed.fault is None and at_s - request.arrived_s <= limit_s
                 metrics.targets.labels(target, str(met).lower()).inc()
+        tpot_s = request.version.config.slo.tpot_s
+        if tpot_s is not None and request.asked.stream:  # a plain answer shows no token before its last
+            met = passed.fault is None and _keeps_pace(passed, account.output_tokens, tpot_s)
+            metrics.targets.labels("tpot", str(met).lower()).inc()
         if passed.first_token_s is None or passed.done_s is None:
             return None
         metrics.ttft_seconds.labels(model).observe(passed.first_token_s - request.arrived_s)
@@ -331,3 +336,10 @@ class Gateway:
             for i in self.breakers.check(self.clock(), busy):
                 self.placer.recall(i)
             self.room.see(self.routable())
+
+
+def _keeps_pace(passed: Passed, output_tokens: int, tpot_s: float) -> bool:
+    """Whether the tokens of an answer came within ``tpot_s`` of each other on average; one alone does."""
+    if passed.first_token_s is None or passed.done_s is None:
+        return False
+    return passed.done_s - passed.first_token_s <= max(0, output_tokens - 1) * tpot_s
