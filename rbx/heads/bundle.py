@@ -9,6 +9,7 @@
     tpot.npz        the TPOT ensembles as flat arrays, and the static prior
     tpot/TIER.ubj   the same ensembles in XGBoost's binary format
     routers/NAME.*  routers trained beside the heads
+    calibration.*   how far off the latency predictions have been, for filters that ask
     report.json     training report
 
 Nothing in it is a pickle. The same grid, pool, encoder and seed give the same bytes.
@@ -34,6 +35,7 @@ from rbx.errors import BundleError
 from rbx.grid.schema import GridView
 from rbx.heads.bea.survival import SurvivalTable
 from rbx.heads.bundle_meta import BundleMeta, tier_identity
+from rbx.heads.calibration import Calibration
 from rbx.heads.embedding_cache import encode_cached
 from rbx.heads.encoder import Embeddings, Encoder, EncoderCost, encoder_cost, load_encoder
 from rbx.heads.knn import KnnHead, Labels
@@ -51,7 +53,7 @@ class Bundle:
     """All heads of one grid and pool; ``report`` is the training report as plain data.
 
     ``boosters`` holds one UBJ file a tier, ``survival`` one table a model. The model axis follows
-    ``pool.models``, the tier axis ``pool.tiers``.
+    ``pool.models``, the tier axis ``pool.tiers``. ``folder`` is where it was read, if it was.
     """
 
     meta: BundleMeta
@@ -62,6 +64,8 @@ class Bundle:
     boosters: tuple[bytes, ...]
     report: dict[str, Any]
     routers: Mapping[str, RouterHead] = field(default_factory=dict)
+    calibration: Calibration | None = None
+    folder: Path | None = field(default=None, compare=False, repr=False)
 
     @property
     def models(self) -> tuple[str, ...]:
@@ -79,13 +83,14 @@ class Bundle:
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 of all that decides a prediction; the training report and the routers are left out.
+        """SHA-256 of all that decides a prediction; report, routers and calibration are left out.
 
-        A router has a digest of its own: training one more changes nothing for those who don't ask it.
+        A router has a digest of its own: training one more changes nothing for those who don't ask it. So
+        has the calibration.
         """
         sha = hashlib.sha256()
-        for name, content in sorted(self._files().items()):
-            if name != "report.json" and not name.startswith("routers/"):
+        for name, content in sorted(self._head_files().items()):
+            if name != "report.json":
                 sha.update(name.encode() + b"\0" + hashlib.sha256(content).digest())
         return sha.hexdigest()
 
@@ -125,7 +130,15 @@ class Bundle:
 
     def router_digest(self, name: str) -> str:
         """Identity of a router trained into this bundle."""
-        return router_digest(name, self.router(name))
+        head = self.router(name)
+        if name not in self._router_digests:
+            self._router_digests[name] = router_digest(name, head)
+        return self._router_digests[name]
+
+    @cached_property
+    def _router_digests(self) -> dict[str, str]:
+        """Kept: a sweep asks once a cell, and a fine-tuned encoder is 90 MB."""
+        return {}
 
     def encoder_cost(self) -> EncoderCost:
         """Documented time of the encoder per request and per token: a constant, not a measurement."""
@@ -180,6 +193,14 @@ class Bundle:
             fresh.rename(path)
 
     def _files(self) -> dict[str, bytes]:
+        files = self._head_files()
+        for name, router in self.routers.items():
+            files.update(router_files(name, router))
+        if self.calibration is not None:
+            files.update(self.calibration.files())
+        return files
+
+    def _head_files(self) -> dict[str, bytes]:
         labels = self.knn.labels
         files = {
             "bundle.json": canonical(self.meta.as_json()),
@@ -199,8 +220,6 @@ class Bundle:
         }
         for tier, booster in zip(self.tpot.tiers, self.boosters, strict=True):
             files[f"tpot/{tier}.ubj"] = booster
-        for name, router in self.routers.items():
-            files.update(router_files(name, router))
         return files
 
     @classmethod
@@ -225,6 +244,8 @@ class Bundle:
                 boosters=tuple(files[f"tpot/{name}.ubj"] for name in names),
                 report=json.loads(files["report.json"]),
                 routers={name: read_router(name, files) for name in stored_routers(files)},
+                calibration=Calibration.of_files(files),
+                folder=path.absolute(),
             )
         except KeyError as error:
             raise BundleError(f"{path}: {error.args[0]} is missing; train the bundle again") from None
