@@ -22,11 +22,15 @@ BEST_SINGLE = "best single (training)"
 
 
 class Allocation(NamedTuple):
-    """``weights`` (n, M): the chance that each prompt goes to each model; rows sum to one."""
+    """``weights`` (n, M): the chance that each model's answer is the prompt's; rows sum to one.
+
+    ``asked`` (n, M) are the models that are paid, where others answer before the one that counts.
+    """
 
     label: str
     kind: Kind
     weights: Floats
+    asked: Floats | None = None
 
     def gained(self, population: Population) -> Floats:
         """Expected score of each prompt, (n,)."""
@@ -34,7 +38,8 @@ class Allocation(NamedTuple):
 
     def paid_usd(self, population: Population) -> Floats:
         """Expected cost of each prompt, (n,); NaN where unknown."""
-        return np.asarray((self.weights * population.cost_usd).sum(axis=1))
+        paid = self.weights if self.asked is None else self.asked
+        return np.asarray((paid * population.cost_usd).sum(axis=1))
 
     def hits(self, population: Population) -> Floats:
         """Chance that the choice has the prompt's highest label, (n,)."""

@@ -23,7 +23,9 @@ Ints = NDArray[np.int64]
 
 KNN = "knn"
 # Routers whose score of a model is the score that they expect of its answer.
-QUALITY_SCORED = (KNN, "linear", "mlp")
+QUALITY_SCORED = (KNN, "linear", "mlp", "source-best")
+# Its choice depends on answers, not on the prompt alone: no contender here.
+CASCADE = "cascade"
 # Settings beside the default one that get a row of their own.
 _SETTINGS: dict[str, dict[str, list[Any]]] = {
     "avengers-pro": {"performance_weight": list(PERFORMANCE_WEIGHTS)},
@@ -70,10 +72,15 @@ class Contender:
         return self.scores(bundle, pool, prompts, input_tokens).argmax(axis=1).astype(np.int64)
 
 
+def prompt_routers(bundle: Bundle) -> tuple[str, ...]:
+    """Routers trained into the bundle that choose by the prompt alone."""
+    return tuple(name for name in sorted(bundle.routers) if name != CASCADE)
+
+
 def plain_contenders(bundle: Bundle) -> tuple[Contender, ...]:
     """Each router of the bundle once, as an experiment file that gives no settings would run it."""
     return tuple(
-        Contender(next(_policies(bundle, {"kind": name}))) for name in (*sorted(bundle.routers), KNN)
+        Contender(next(_policies(bundle, {"kind": name}))) for name in (*prompt_routers(bundle), KNN)
     )
 
 
@@ -81,7 +88,7 @@ def all_contenders(material: Material) -> tuple[Contender, ...]:
     """Each router of the bundle in every setting that has a row; each label once."""
     bundle = material.bundle
     found = {plain.label: plain for plain in plain_contenders(bundle)}
-    for name in sorted(bundle.routers):
+    for name in prompt_routers(bundle):
         for policy in _policies(bundle, {"kind": name, **_SETTINGS.get(name, {})}):
             found.setdefault(policy.router_label, Contender(policy))
     for weight in COST_WEIGHTS:

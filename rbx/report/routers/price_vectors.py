@@ -21,7 +21,7 @@ OWN = "pool file"
 
 @dataclass(frozen=True)
 class PriceRow:
-    """One router at one set of prices, beside its choices at the pool's own (``changed``, ``quality_change``).
+    """One router at one set of prices; ``changed`` and ``quality_change`` are to its choices at the own ones.
 
     ``cost_usd`` is what its choices cost at these prices, ``saved_usd`` what the choices at the pool's own
     prices would cost here, less that: positive where looking at the prices paid off.

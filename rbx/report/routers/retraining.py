@@ -26,7 +26,7 @@ from rbx.heads.progress import Progress
 from rbx.heads.routers.build import read_router, router_files, train_router
 from rbx.heads.routers.head import RouterHead
 from rbx.heads.routers.task import RouterTask
-from rbx.report.routers.contender import Contender
+from rbx.report.routers.contender import Contender, prompt_routers
 
 STAGE = "train routers again"
 
@@ -86,8 +86,8 @@ class RouterStore:
 def learn_again(
     bundle: Bundle, variants: Sequence[Variant], seed: int, store: RouterStore, progress: Progress
 ) -> tuple[Learnt, ...]:
-    """Every router of the bundle, and its neighbours, from each variant's task."""
-    names = sorted(bundle.routers)
+    """Every router that chooses by the prompt, and the neighbours, from each variant's task."""
+    names = prompt_routers(bundle)
     total = len(variants) * len(names)
     found = []
     for done, variant in enumerate(variants):

@@ -32,7 +32,8 @@ def summarise(study: RouterStudy) -> dict[str, Any]:
         "intervals": {
             "kind": "paired percentile bootstrap over prompts",
             "level": LEVEL,
-            **asdict(study.options.resampling),
+            "n_resamples": study.options.resampling.n_resamples,
+            "seed": study.options.resampling.seed,
         },
         "models": list(people.models),
         "cost_unit_usd": study.cost_unit_usd,
