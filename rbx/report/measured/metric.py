@@ -135,11 +135,13 @@ def _shares() -> Iterable[Metric]:
 
 
 def _decisions() -> Iterable[Metric]:
+    yield _milliseconds("scoring_wait_s", take.over_sent("scoring_wait_s"))
     yield _milliseconds("batch_wait_s", take.over_sent("batch_wait_s"))
     yield _milliseconds("encode_s", take.over_sent("encode_s"))
     yield _milliseconds("score_s", take.over_sent("score_s"))
     yield _milliseconds("decision_compute_s", take.decision_parts("encode_s", "score_s"))
-    yield _milliseconds("decision_s", take.decision_parts("batch_wait_s", "encode_s", "score_s"))
+    parts = ("scoring_wait_s", "batch_wait_s", "encode_s", "score_s")
+    yield _milliseconds("decision_s", take.decision_parts(*parts))
     yield _milliseconds("residual_s", take.residual)
     yield _share("decision_share_of_ttft", take.decision_of_ttft, False)
     yield _number("batch_size", take.batch_size)

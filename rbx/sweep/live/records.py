@@ -83,7 +83,8 @@ class Reading:
         cut has none (``truncated``), unless it is the grid's own to the letter.
         """
         filtered = any(answer.trace.admission is not None for answer in answers)
-        schema = records_schema(scored_before_batch=False, filtered=filtered)
+        scored_before = any("scoring_wait_s" in answer.trace.told for answer in answers)
+        schema = records_schema(scored_before_batch=scored_before, filtered=filtered)
         return pa.Table.from_pylist([self._record(answer) for answer in answers], schema=schema)
 
     def _record(self, answer: Answer) -> dict[str, Any]:
@@ -125,6 +126,7 @@ class Reading:
             "budget_usd": _finite(float(self.arriving.budget_usd[n])),
             "exhausted": math.isfinite(self.arriving.budget_usd[n]) and answer.exhausted,
             "slo_met": self._slo_met(answer),
+            "scoring_wait_s": _not_negative(told.get("scoring_wait_s")),
             "batch_wait_s": _not_negative(told.get("batch_wait_s")),
             "encode_s": _not_negative(told.get("encode_s")),
             "score_s": _not_negative(told.get("score_s")),

@@ -43,6 +43,16 @@ def only(read: Reading, result: Any) -> dict[str, Any]:
     return dict(row)
 
 
+def test_a_wait_for_scoring_has_a_column_where_somebody_tells_of_one() -> None:
+    read = reading()
+    told = {**TRACE, "scoring_wait_s": 0.25}
+    scored = ok(3, "large_gpu/1", headers={"x-rbx-trace": json.dumps(told)})
+    other = ok(4, "large_gpu/1", headers={"x-rbx-trace": json.dumps(TRACE)})
+    table = read.records(answered(read, scored, other))
+    assert table.column_names[-1] == "scoring_wait_s"
+    assert table["scoring_wait_s"].to_pylist() == [0.25, None]
+
+
 def test_a_whole_answer_tells_everything() -> None:
     read = reading(columns={"ttft_target_s": [0.15] * 8, "budget_usd": [0.01] * 8})
     row = only(read, ok(3, "large_gpu/1", headers={"x-rbx-trace": json.dumps(TRACE)}))
