@@ -21,7 +21,7 @@ from tests.workplace import ROOT, Workplace
 
 PAGE = (ROOT / "docs" / "cookbook.md").read_text(encoding="utf-8")
 _FILE = re.compile(
-    r"^(?:.*)`((?:my-policies/)?[\w-]+\.(?:toml|py|yaml))`[^\n]*\n\n```\w+\n(.*?)^```$", re.M | re.S
+    r"^[^\n]*`((?:my-policies/)?[\w-]+\.(?:toml|py|yaml))`[^\n]*\n\n```\w+\n(.*?)^```$", re.M | re.S
 )
 FILES = dict(_FILE.findall(PAGE))
 NAME = "results/my-policies"
