@@ -54,6 +54,7 @@ def sweep(
     """
     from rich.console import Console
 
+    from rbx.cli.executor_option import ray_address
     from rbx.compiled import is_cold
     from rbx.config.experiment import load_experiment
     from rbx.sweep.plan import make_plan
@@ -61,7 +62,7 @@ def sweep(
     loaded = load_experiment(file, [*(overrides or []), *(["live.keep_text=false"] if redact_text else [])])
     is_live = loaded.value.engine == "live"
     _check_options(is_live=is_live, jobs=jobs, executor=executor, retry_invalid=retry_invalid)
-    ray_address = _ray_address(executor)
+    cluster = ray_address(executor)
     if is_cold():
         typer.echo("compiling kernels: half a minute, once after each change of the sources", err=True)
     plan = make_plan(loaded)
@@ -75,7 +76,7 @@ def sweep(
         _announce(Console(stderr=True), plan)
         run_live(plan, folder, retry_invalid=retry_invalid, as_json=as_json)
         return
-    _run(plan, folder, jobs, ray_address, as_json=as_json)
+    _run(plan, folder, jobs, cluster, as_json=as_json)
 
 
 def _check_options(*, is_live: bool, jobs: int | None, executor: str, retry_invalid: bool) -> None:
@@ -89,26 +90,6 @@ def _check_options(*, is_live: bool, jobs: int | None, executor: str, retry_inva
         raise UsageError("--jobs is for simulated sweeps: live cells run one after the other")
     if not is_live and retry_invalid:
         raise UsageError("--retry-invalid is for live sweeps")
-
-
-def _ray_address(executor: str) -> str | None:
-    """The Ray cluster that ``executor`` names; None for this machine's processes."""
-    from rbx.config.ray_address import checked_ray_address
-    from rbx.errors import UsageError
-
-    if executor == "processes":
-        return None
-    if executor == "ray":
-        return "auto"
-    named = executor.removeprefix("ray://")
-    try:
-        if named == executor:
-            raise ValueError
-        return named if named in ("auto", "local") else checked_ray_address(executor)
-    except ValueError:
-        raise UsageError(
-            f"--executor {executor!r}: it is processes, ray, ray://HOST:PORT or ray://local"
-        ) from None
 
 
 def _list_cells(plan: Plan, *, as_json: bool) -> None:
@@ -151,7 +132,7 @@ def _title(manifest: dict[str, Any]) -> str:
     return f"{manifest['name']} ({', '.join(kinds)})" if kinds else str(manifest["name"])
 
 
-def _run(plan: Plan, folder: Path, jobs: int | None, ray_address: str | None, *, as_json: bool) -> None:
+def _run(plan: Plan, folder: Path, jobs: int | None, cluster: str | None, *, as_json: bool) -> None:
     from rich.console import Console
 
     from rbx.sweep.run import run_sweep
@@ -160,6 +141,7 @@ def _run(plan: Plan, folder: Path, jobs: int | None, ray_address: str | None, *,
     _announce(console, plan)
     _warn_of_a_saturated_loop(console, plan)
     _warn_of_saturated_scoring(console, plan)
+    _warn_of_default_models(console, plan)
     with _progress(console) as progress:
         task = progress.add_task("simulating", total=None)
 
@@ -172,7 +154,7 @@ def _run(plan: Plan, folder: Path, jobs: int | None, ray_address: str | None, *,
             plan,
             folder,
             jobs=jobs,
-            ray_address=ray_address,
+            ray_address=cluster,
             started=started,
             done=lambda cell: progress.advance(task),
             stopping=lambda: progress.console.print("finishing the cells under way; Ctrl-C again aborts"),
@@ -228,6 +210,22 @@ def _warn_of_a_saturated_loop(console: Any, plan: Plan) -> None:
             markup=False,
             highlight=False,
         )
+
+
+def _warn_of_default_models(console: Any, plan: Plan) -> None:
+    """Routers whose classifier names categories that no model is given for."""
+    for label, noted in plan.manifest.get("classifiers", {}).items():
+        sent = noted["sent_to_default"]
+        if sent:
+            by_category = ", ".join(f"{count} of {category!r}" for category, count in sent.items())
+            console.print(
+                f"warning: {label}: the default model {noted['default']} answers {sum(sent.values())} of "
+                f"{noted['prompts']} prompts, {by_category}: no model is given for them, or the classifier "
+                "is not sure enough",
+                style="yellow",
+                markup=False,
+                highlight=False,
+            )
 
 
 def _warn_of_saturated_scoring(console: Any, plan: Plan) -> None:
