@@ -55,21 +55,16 @@ def cost_per_request(runs: Sequence[Requests]) -> Ratio:
     return Ratio(np.where(priced, cost_usd, 0.0), (completed(runs) & priced).astype(np.float64))
 
 
-def per_window(runs: Sequence[Requests], done: Sequence[Bools]) -> Ratio:
-    """What is ``done`` per second of the arrival window, and each request's part of the arrivals.
+def throughput(runs: Sequence[Requests]) -> Ratio:
+    """Completed before the last arrival per second of the arrival window, and each request's part of that.
 
-    A ratio at a fixed rate. Runs without a window count in neither, and each other run has the same weight.
+    A ratio at a fixed rate of arrivals. Runs without a window count in neither, and each other run has the same weight.
     """
     timed = [run for run in runs if run.window_s > 0]
     each_s = [len(timed) * run.window_s if run.window_s > 0 else np.inf for run in runs]
-    top = np.concatenate([part / span_s for part, span_s in zip(done, each_s, strict=True)])
+    done = np.concatenate([run.ok_in_window / span_s for run, span_s in zip(runs, each_s, strict=True)])
     known = np.repeat([run.window_s > 0 for run in runs], [len(run.prompt) for run in runs])
-    return Ratio(np.where(known, top, 0.0), known / max(known.sum(), 1))
-
-
-def throughput(runs: Sequence[Requests]) -> Ratio:
-    """Completed before the last arrival per second of the arrival window."""
-    return per_window(runs, [run.ok_in_window for run in runs])
+    return Ratio(np.where(known, done, 0.0), known / max(known.sum(), 1))
 
 
 MEAN_RATIOS: dict[str, Callable[[Sequence[Requests]], Ratio]] = {

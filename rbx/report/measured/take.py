@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from rbx.report.measured.site import SitePoint
-from rbx.report.ratio import Ratio, completed, joined, mean_of, per_window, share_of
+from rbx.report.ratio import Ratio, completed, joined, mean_of, share_of
 from rbx.report.requests import Bools, Floats, Requests
 
 Take = Callable[[SitePoint], Ratio]
@@ -86,9 +86,11 @@ def slo_met(found: SitePoint) -> Ratio:
 
 
 def goodput(found: SitePoint) -> Ratio:
-    """Met their target, per second of the arrival window."""
-    ratio, known = per_window(found.runs, _met(found)), _is_known(found, "slo_met")
-    return Ratio(ratio.top * known, ratio.bottom * known)
+    """Met their target, per second of all arrival windows together, at a fixed rate of arrivals."""
+    span_s = sum(run.window_s for run in found.runs)
+    met = np.concatenate(_met(found)) / (span_s or np.inf)
+    known = _every(found) & (_is_known(found, "slo_met") and span_s > 0)
+    return Ratio(np.where(known, met, 0.0), known / len(known))
 
 
 def on_time_share(found: SitePoint) -> Ratio:
