@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
 
-from pydantic import Field, field_validator
+from pydantic import AfterValidator, Field, field_validator
 
 from rbx.config.base import (
     NonNegativeFloat,
@@ -17,7 +19,7 @@ from rbx.config.base import (
     Text,
     chosen_by,
 )
-from rbx.config.endpoint import Api, EnvironmentName
+from rbx.config.endpoint import Api, EnvironmentName, host_fault
 
 # What the client itself sets in every request.
 OURS = (
@@ -33,7 +35,22 @@ OURS = (
     "stream_options",
 )
 
-_Url = Annotated[str, Field(pattern=r"^https?://[^\s/?#@]+(/[^\s?#@]*)?$", max_length=500)]
+
+def _reachable(url: str) -> str:
+    try:
+        fault = host_fault(urlsplit(url))
+    except ValueError as error:
+        fault = str(error)
+    if fault:
+        raise ValueError(f"{url!r} is no address: {fault}")
+    return url
+
+
+_Url = Annotated[
+    str,
+    Field(pattern=r"^https?://[^\s/?#@]+(/[^\s?#@]*)?$", max_length=500),
+    AfterValidator(_reachable),
+]
 
 
 class GatewayTarget(StrictModel):
@@ -106,7 +123,7 @@ class Live(StrictModel):
     target: Target
     api: Api = "chat"
     client: LoadClient = LoadClient()
-    warm_up_requests: NonNegativeInt = 16
+    warm_up_requests: Annotated[NonNegativeInt, Field(le=100_000)] = 16
     drain_s: NonNegativeFloat = 300.0
     prefix_cache: Literal["salt", "reset", "keep"] = "salt"
     keep_text: bool = True
@@ -121,4 +138,8 @@ class Live(StrictModel):
     def _not_ours(cls, body: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
         if body is not None and (taken := sorted(set(body) & set(OURS))):
             raise ValueError(f"{', '.join(taken)} is set by rbx itself; leave it out")
+        try:
+            json.dumps(None if body is None else dict(body), allow_nan=False)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"no JSON can say it: {error}") from None
         return body

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -71,6 +73,12 @@ def test_a_live_experiment_needs_little() -> None:
         ({"live": {"target": GATEWAY, "most_rate_error": 0}}, "live.most_rate_error"),
         ({"live": {"target": GATEWAY, "client": {"processes": 0}}}, "live.client.processes"),
         ({"live": {"target": GATEWAY, "body": {"stream": False}}}, "stream is set by rbx"),
+        ({"live": {"target": GATEWAY, "body": {"a": [math.nan]}}}, "live.body: no JSON can say it"),
+        ({"live": {"target": GATEWAY, "body": {"a": date(2020, 1, 1)}}}, "live.body: no JSON can say it"),
+        ({"live": {"target": GATEWAY, "warm_up_requests": 2_000_000_000}}, "live.warm_up_requests"),
+        ({"live": {"target": {"kind": "gateway", "url": "http://host:99999"}}}, "its port is none"),
+        ({"live": {"target": {"kind": "gateway", "url": "http://host:0"}}}, "port 0 is none"),
+        ({"live": {"target": {"kind": "gateway", "url": "http://[::1"}}}, "Invalid IPv6 URL"),
     ],
 )
 def test_what_can_not_be_run_live_is_refused(changes: dict[str, Any], message: str) -> None:
