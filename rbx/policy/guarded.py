@@ -58,7 +58,7 @@ class GuardedRouter:
                 f"{self._where}: choose must give {len(requests)} whole numbers from {ANY_MODEL} (any model) "
                 f"to {self._n_models - 1}; it gave {_shown(chosen)}"
             )
-        return chosen.astype(np.int64)
+        return np.asarray(chosen, dtype=np.int64)
 
 
 class GuardedPolicy:

@@ -93,8 +93,9 @@ def _classified(url: str, result: Any) -> Classified:
     confidence = result.get("confidence") if isinstance(result, dict) else None
     if not isinstance(category, str) or not 0 < len(category) <= LONGEST_NAME:
         raise ServerError(f"classifier {url}: a result without a category")
-    number = isinstance(confidence, (int, float)) and not isinstance(confidence, bool)
-    if not number or not math.isfinite(confidence) or not 0.0 <= confidence <= 1.0:
+    if isinstance(confidence, bool) or not isinstance(confidence, (int, float)):
+        confidence = math.nan
+    if not 0.0 <= confidence <= 1.0:  # nor of NaN
         raise ServerError(f"classifier {url}: a confidence that is no number from 0 to 1")
     return Classified(category, float(confidence))
 
