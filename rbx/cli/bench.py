@@ -52,3 +52,57 @@ def decision_cost(
     Console(stderr=True).print(table)
     fragment = {"scheduler": {"decision_cost": measured.cost.model_dump()}}
     print(yaml.safe_dump(fragment, sort_keys=False), end="")
+
+
+@app.command("scoring-cost")
+def scoring_cost(
+    bundle: Annotated[Path, typer.Option(help="Bundle whose encoder, heads and routers are timed.")],
+    pool: Annotated[Path, typer.Option(help="Pool file of the bundle.")],
+    routers: Annotated[
+        list[str] | None,
+        typer.Option("--router", metavar="NAME", help="A router of the bundle, or knn; default all."),
+    ] = None,
+    workers: Annotated[int, typer.Option(min=2, max=256, help="Calls side by side, for concurrent.")] = 8,
+    repeats: Annotated[int, typer.Option(min=3, help="Timed calls per size; the median counts.")] = 15,
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Keep the costs by router there, as YAML.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print samples and fits as JSON.")] = False,
+) -> None:
+    """Time each router's own scoring, and print it as ``scheduler.scoring_cost``.
+
+    A call is what a gateway makes of it: encoder, heads and router, for one prompt and for many. Put the
+    figures into an experiment file, or hand them over: --set scheduler.scoring_cost="$(cat FILE)".
+    """
+    from dataclasses import asdict
+
+    import yaml
+    from rich.console import Console
+    from rich.table import Table
+
+    from rbx.config.pool import load_pool
+    from rbx.config.references import REFERENCES
+    from rbx.durable import write_text
+    from rbx.heads.bundle import Bundle
+    from rbx.sweep.measured_scoring import measure_scoring
+
+    loaded = Bundle.load(bundle)
+    loaded.check_pool(load_pool(pool).value)
+    names = routers or ["knn", *(name for name in loaded.routers if name not in REFERENCES)]
+    heads = [(name, None if name == "knn" else loaded.router(name)) for name in names]
+    measured = [measure_scoring(loaded, name, head, workers=workers, repeats=repeats) for name, head in heads]
+    costs = {each.router: each.cost.model_dump() for each in measured}
+    if out is not None:
+        write_text(yaml.safe_dump(costs, sort_keys=False), out)
+    if as_json:
+        print(json.dumps([{**asdict(each), "cost": costs[each.router]} for each in measured], indent=1))
+        return
+    title = f"encoder {loaded.meta.encoder_name}, n = {repeats} each, {workers} workers"
+    table = Table("router", "prompts a call", "tokens", "median", title=title)
+    for each in measured:
+        for sample in each.samples:
+            tokens = f"{min(sample.tokens)} to {max(sample.tokens)}"
+            table.add_row(each.router, str(len(sample.tokens)), tokens, f"{1000 * sample.seconds:.3f} ms")
+        table.add_row(each.router, "", "", f"fit within {100 * each.largest_error:.0f} %", end_section=True)
+    Console(stderr=True).print(table)
+    print(yaml.safe_dump({"scheduler": {"scoring_cost": costs}}, sort_keys=False), end="")

@@ -34,6 +34,9 @@ COMMANDS: dict[str, Lazy] = {
     "mock-tier": Lazy(
         "rbx.cli.mock_tier:mock_tier", "Serve a pool's instances without GPUs, with faults on demand."
     ),
+    "scoring-service": Lazy(
+        "rbx.cli.scoring_service:scoring_service", "Score prompts in a process of its own, for a gateway."
+    ),
     "sweep": Lazy("rbx.cli.sweep:sweep", "Run an experiment: every policy x rate x seed."),
     "report": Lazy("rbx.cli.report:report", "Turn a sweep into tables, figures and one HTML page."),
     "validate": Lazy("rbx.cli.validate:validate", "Replay a live sweep in the simulator: how far off is it?"),

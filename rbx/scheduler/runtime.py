@@ -85,6 +85,7 @@ class SchedulerRuntime:
         self._nothing = Ledger(shape).unseen()
         self._state = PoolState.idle(shape.n_instances)
         self._batches = 0
+        self._read: set[int] = set()
         self.alarm = InfeasibleAlarm()
 
     @property
@@ -94,6 +95,11 @@ class SchedulerRuntime:
 
     def submit(self, request: int, now_s: float, arrived_s: float | None = None) -> None:
         """Row ``request`` of the table comes to be decided, now that it arrives or was scored."""
+        self._former.add(request, now_s, arrived_s)
+
+    def resubmit(self, request: int, now_s: float, arrived_s: float) -> None:
+        """Row ``request`` comes to be decided once more; its prompt was read the first time."""
+        self._read.add(request)
         self._former.add(request, now_s, arrived_s)
 
     def withdraw(self, request: int) -> None:
@@ -109,7 +115,8 @@ class SchedulerRuntime:
         requests, arrived_s = self._former.take()
         encode_s = 0.0
         if self._policy.needs.predictions:
-            encode_s = self._times.encode_s(self._table.input_tokens[requests])
+            unread = [request for request in requests.tolist() if request not in self._read]
+            encode_s = self._times.encode_s(self._table.input_tokens[unread])
         self._former.hold_until(np.inf)
         batch = ClosedBatch(self._batches, requests, arrived_s, now_s, now_s + encode_s)
         self._batches += 1

@@ -43,8 +43,30 @@ def score_arrivals(
     A call begins as soon as a worker is free and either ``max_size`` prompts wait or the first of them has
     waited ``window_s``; it takes all that wait then, up to ``max_size``.
     """
-    n = len(arrived_s)
     asked_s = arrived_s + queue.rpc_s / 2
+    serve = _one_by_one if queue.max_size == 1 else _in_calls
+    began_s, done_s, call = serve(asked_s, prompt_tokens, queue, times)
+    return ScoredArrivals(began_s, done_s + queue.rpc_s / 2, call)
+
+
+def _one_by_one(
+    asked_s: Floats, prompt_tokens: Ints, queue: ScoringQueue, times: ScoringTimes
+) -> tuple[Floats, Floats, Ints]:
+    """Calls of one prompt each, which need no window: a prompt fills its call."""
+    free_s = [0.0] * queue.workers
+    began_s = []
+    for now_s, call_s in zip(asked_s.tolist(), times.alone_s(prompt_tokens).tolist(), strict=True):
+        at_s = max(free_s[0], now_s)
+        heapq.heapreplace(free_s, at_s + call_s)
+        began_s.append(at_s)
+    began = np.array(began_s)
+    return began, began + times.alone_s(prompt_tokens), np.arange(len(asked_s), dtype=np.int64)
+
+
+def _in_calls(
+    asked_s: Floats, prompt_tokens: Ints, queue: ScoringQueue, times: ScoringTimes
+) -> tuple[Floats, Floats, Ints]:
+    n = len(asked_s)
     began_s, done_s = np.empty(n), np.empty(n)
     call = np.empty(n, dtype=np.int64)
     free_s = [0.0] * queue.workers
@@ -59,7 +81,7 @@ def score_arrivals(
         began_s[taken], done_s[taken], call[taken] = now_s, end_s, calls
         heapq.heappush(free_s, end_s)
         first, calls = end, calls + 1
-    return ScoredArrivals(began_s, done_s + queue.rpc_s / 2, call)
+    return began_s, done_s, call
 
 
 def fastest_per_s(prompt_tokens: Ints, queue: ScoringQueue, times: ScoringTimes) -> float:

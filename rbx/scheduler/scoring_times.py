@@ -29,6 +29,12 @@ class ScoringTimes:
         slowdown = cost.worker_slowdown if workers > 1 else 1.0
         return cls(cost.fixed_s, cost.per_request_s, cost.per_token_s, cost.max_tokens, cost.padded, slowdown)
 
+    def alone_s(self, prompt_tokens: Ints) -> NDArray[np.float64]:
+        """A call for each of N prompts, (N,)."""
+        read = np.minimum(prompt_tokens, self.max_tokens)
+        cost_s = self.fixed_s + self.per_request_s + self.per_token_s * read
+        return np.asarray(self.slowdown * cost_s, dtype=np.float64)
+
     def call_s(self, prompt_tokens: Ints) -> float:
         """One call for prompts of ``prompt_tokens`` (B,)."""
         read = np.minimum(prompt_tokens, self.max_tokens)

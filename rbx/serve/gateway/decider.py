@@ -16,6 +16,7 @@ from rbx.scheduler.runtime import ClosedBatch, Decision, SchedulerRuntime
 from rbx.serve.gateway.foresight import Foresight
 from rbx.serve.gateway.live_table import LiveTable
 from rbx.serve.gateway.restricted import RestrictedPolicy
+from rbx.serve.gateway.scoring.stage import ScoredPrompt, ScoringStage
 from rbx.serve.gateway.watching import Watching
 from rbx.serve.upstream.breaker import Breakers
 from rbx.serve.watch.sight import PoolSight
@@ -33,7 +34,8 @@ class Placement:
 
     ``mode``: by the ``policy``'s rule, by its rule for ``hopeless`` requests, ``shed`` by it; ``unplaced``
     where no living instance can take the request; ``fallback``, the shortest queue, because the policy or
-    the heads failed. ``name`` is the request's name at the watch, ``position`` its place in ``decision``.
+    the heads failed. ``name`` is the request's name at the watch, ``position`` its place in ``decision``;
+    ``scored`` tells of a scoring call before the batch.
     """
 
     instance: int
@@ -48,6 +50,7 @@ class Placement:
     batch_size: int
     decision: Decision
     position: int
+    scored: ScoredPrompt | None
 
 
 @dataclass(frozen=True)
@@ -91,9 +94,10 @@ class Decider:
         encode_s: float,
         eager: bool,
         router: RouterHead | None = None,
+        stage: ScoringStage | None = None,
     ) -> None:
         """``policy`` is the one inside ``runtime``, ``router`` the trained one that it asks, if any;
-        ``encode_s`` bounds the heads' time for a batch."""
+        ``encode_s`` bounds the heads' time for a batch. With a ``stage`` prompts are scored there first."""
         self.live = live
         self._runtime = runtime
         self._policy = policy
@@ -104,6 +108,11 @@ class Decider:
         self._encode_s = encode_s
         self._eager = eager
         self._router = router
+        self.stage = stage
+        self._scored: dict[int, ScoredPrompt] = {}
+        self._unread: set[int] = set()  # rows whose prompt could not be scored by the stage
+        self._retired = False
+        self._closing: asyncio.Task[None] | None = None
         self._waiting: dict[int, _Waiting] = {}
         self._deciding: set[int] = set()
         self._left: set[int] = set()
@@ -122,6 +131,37 @@ class Decider:
         """Whether the heads are asked about every prompt; else the means over training stand for it."""
         return self._runtime.needs.predictions
 
+    async def start(self) -> None:
+        """Get the stage ready, if there is one; raises what it can't start for, and leaves nothing then."""
+        if self.stage is None:
+            return
+        try:
+            await self.stage.start()
+        except BaseException:
+            await self.stage.close()
+            raise
+
+    def retire(self) -> None:
+        """No request more comes: the stage is closed as soon as the last one has ended."""
+        self._retired = True
+        self._close_if_unused()
+
+    @property
+    def closed(self) -> bool:
+        """Whether nothing of it is left to close."""
+        return self.stage is None or (self._closing is not None and self._closing.done())
+
+    async def close(self) -> None:
+        """Close the stage now."""
+        if self.stage is not None and self._closing is None:
+            self._closing = asyncio.create_task(self.stage.close())
+        if self._closing is not None:
+            await self._closing
+
+    def _close_if_unused(self) -> None:
+        if self._retired and not self._in_use and self.stage is not None and self._closing is None:
+            self._closing = asyncio.create_task(self.stage.close())
+
     def begin(self) -> None:
         """One more request is served under this configuration."""
         self._in_use += 1
@@ -129,6 +169,9 @@ class Decider:
     def end(self, row: int, answered: Answered | None) -> None:
         """It has ended: ``row`` may be used again as soon as nobody looks at it any more."""
         self._in_use -= 1
+        self._scored.pop(row, None)
+        self._unread.discard(row)
+        self._close_if_unused()
         if answered is not None and self._runtime.needs.served:
             self._answered.append(answered)
         elif row in self._deciding:
@@ -139,11 +182,16 @@ class Decider:
     async def place(self, row: int, name: str, now_s: float) -> Placement:
         """Decide for ``row`` together with whoever else waits; the watch is told of the dispatch.
 
-        Cancelling it takes the request out of the queue.
+        Cancelling it takes the request out of the queue. Where there is a stage its prompt is scored first,
+        once.
         """
+        comes_s = now_s
+        if self.stage is not None:
+            await self._score(row, self.stage)
+            comes_s = self._clock()
         waiting = _Waiting(name, asyncio.get_running_loop().create_future())
         self._waiting[row] = waiting
-        self._runtime.submit(row, now_s)
+        self._runtime.submit(row, comes_s, now_s)
         self._arrival.set()
         if self._pump is None or self._pump.done():
             self._pump = asyncio.create_task(self._decide_all())
@@ -154,6 +202,23 @@ class Decider:
             if waiting.answer.cancelled() and row not in self._deciding:
                 self._runtime.withdraw(row)
                 self._waiting.pop(row, None)
+
+    async def _score(self, row: int, stage: ScoringStage) -> None:
+        if row in self._scored or not self._expected(row):
+            return
+        found = await stage.score(self.live.texts[row])
+        if found is None:
+            self._unread.add(row)
+            return
+        self._unread.discard(row)
+        self._scored[row] = found
+        self.live.predict(row, found.quality, found.length_tokens, found.router_score)
+
+    def _expected(self, row: int) -> bool:
+        """Take ``row`` for what is usual; whether it has a prompt that tells more."""
+        usual = self._foresight
+        self.live.predict(row, usual.mean_quality, usual.mean_length_tokens, usual.mean_quality)
+        return bool(self.live.texts[row])
 
     async def _decide_all(self) -> None:
         while self._waiting:
@@ -189,14 +254,14 @@ class Decider:
 
     async def _foresee(self, rows: list[int]) -> bool:
         """Fill in what is predicted of ``rows``; False where it had to be the means, though heads exist."""
-        live, foresight = self.live, self._foresight
-        for row in rows:
-            live.predict(row, foresight.mean_quality, foresight.mean_length_tokens, foresight.mean_quality)
-        asked = [row for row in rows if live.texts[row]]
+        if self.stage is not None:
+            return self._unread.isdisjoint(rows)
+        live = self.live
+        asked = [row for row in rows if self._expected(row)]
         if not self._runtime.needs.predictions or not asked:
             return True
         texts = [live.texts[row] for row in asked]
-        found = await foresight.predict(texts, self._encode_s, self._router)
+        found = await self._foresight.predict(texts, self._encode_s, self._router)
         if found is None:
             return False
         for row, *predicted in zip(asked, *found, strict=True):
@@ -260,6 +325,7 @@ class Decider:
                 batch_size=len(decision.requests),
                 decision=decision,
                 position=k,
+                scored=self._scored.get(row),
             )
             if waiting.answer.done():
                 self._forgo(row)

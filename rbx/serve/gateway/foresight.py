@@ -6,26 +6,18 @@ import asyncio
 import logging
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rbx.heads.bundle import Bundle
 from rbx.heads.knn import PRODUCT_FROM_QUERIES
-from rbx.heads.routers.head import AskedPrompts, RouterHead
+from rbx.heads.routers.head import RouterHead
+from rbx.serve.gateway.scoring.scorer import Foreseen, foresee
 
 Floats = NDArray[np.float64]
 
 _log = logging.getLogger(__name__)
-
-
-class Foreseen(NamedTuple):
-    """Of P prompts and M models, (P, M) each; ``router_score`` is the quality where no router was asked."""
-
-    quality: Floats
-    length_tokens: Floats
-    router_score: Floats
 
 
 class Foresight:
@@ -57,7 +49,7 @@ class Foresight:
         """Read the encoder in and ask for few prompts and for many; raises what it can't be read in for."""
         if self._bundle is not None:
             for n in (1, 2 * PRODUCT_FROM_QUERIES):
-                await asyncio.wrap_future(self._thread.submit(_predict, self._bundle, ["warm"] * n))
+                await asyncio.wrap_future(self._thread.submit(foresee, self._bundle, ["warm"] * n))
 
     async def predict(
         self, texts: Sequence[str], within_s: float, router: RouterHead | None = None
@@ -70,7 +62,7 @@ class Foresight:
         if self._under_way is not None and not self._under_way.done():
             _log.warning("the encoder is still busy with an earlier batch; %d not predicted", len(texts))
             return None
-        self._under_way = self._thread.submit(_predict, self._bundle, list(texts), router)
+        self._under_way = self._thread.submit(foresee, self._bundle, list(texts), router)
         waiting = asyncio.wrap_future(self._under_way)
         await asyncio.wait({waiting}, timeout=within_s)
         if not waiting.done():
@@ -86,13 +78,6 @@ class Foresight:
     def close(self) -> None:
         """Take no more calls."""
         self._thread.shutdown(wait=False, cancel_futures=True)
-
-
-def _predict(bundle: Bundle, texts: list[str], router: RouterHead | None = None) -> Foreseen:
-    embeddings = bundle.encode(texts)
-    found = bundle.knn.predict(embeddings)
-    score = found.quality if router is None else router.score(AskedPrompts(texts, embeddings))
-    return Foreseen(found.quality, found.length_tokens, score)
 
 
 def _forget(late: asyncio.Future[Foreseen]) -> None:

@@ -10,7 +10,9 @@ import orjson
 from rbx.policy.base import Assignment
 from rbx.policy.filters.admissions import ADMISSIONS
 from rbx.policy.filters.filtered import FilteredAssignment
+from rbx.scheduler.runtime import Decision
 from rbx.serve.gateway.admitted import Admitted
+from rbx.serve.gateway.scoring.stage import ScoredPrompt
 
 if TYPE_CHECKING:
     from rbx.serve.gateway.placing import Begun
@@ -23,7 +25,9 @@ def trace(request: Admitted, begun: Begun) -> str:
     decision that led to this answer and to its dispatch, the last of ``x-rbx-attempts``. A batch waits
     ``batch_wait_s`` from there until it closes, ``encode_s`` for the heads and ``score_s`` for the policy.
     ``predicted_latency_s`` is from dispatch to the last token, ``predicted_ttft_s`` from arrival. Quality
-    and length are null where nobody has looked at the prompt. Behind a filter ``admitted_candidates`` is how
+    and length are null where nobody has looked at the prompt. A prompt that is scored before its batch first
+    waits ``scoring_wait_s``; ``encode_s`` is that call then, and ``batch_wait_s`` counts from its end. Behind
+    a filter ``admitted_candidates`` is how
     many it left and ``admission`` how.
     """
     placement = begun.placement
@@ -33,8 +37,7 @@ def trace(request: Admitted, begun: Begun) -> str:
     told = {
         "batch_id": decision.batch.batch_id,
         "batch_size": placement.batch_size,
-        "batch_wait_s": decision.batch.closed_s - request.arrived_s,
-        "encode_s": decision.decided_s - decision.batch.closed_s,
+        **_waits(request.arrived_s, decision, placement.scored),
         "score_s": placement.decided_s - decision.decided_s,
         "decided_after_s": placement.decided_s - request.arrived_s,
         "dispatched_after_s": begun.attempt.sent_s - request.arrived_s,
@@ -49,6 +52,18 @@ def trace(request: Admitted, begun: Begun) -> str:
     }
     known: dict[str, float | str | None] = {name: _known(value) for name, value in told.items()}
     return orjson.dumps({**known, **_admission(decision.assignment, placement.position)}).decode()
+
+
+def _waits(arrived_s: float, decision: Decision, scored: ScoredPrompt | None) -> dict[str, float]:
+    """What the request waited for from its arrival until the heads had spoken: parts that add up."""
+    in_batch_s = decision.decided_s - decision.batch.closed_s
+    if scored is None:
+        return {"batch_wait_s": decision.batch.closed_s - arrived_s, "encode_s": in_batch_s}
+    return {
+        "scoring_wait_s": scored.began_s - arrived_s,
+        "batch_wait_s": decision.batch.closed_s - scored.back_s,
+        "encode_s": scored.back_s - scored.began_s + in_batch_s,
+    }
 
 
 def _admission(assignment: Assignment, position: int) -> dict[str, int | str]:

@@ -17,9 +17,8 @@ from rbx.config.gateway import GatewayConfig
 from rbx.config.policy import BearPolicy, RouteBalancePolicy, RoutedPolicy, ScorePolicy, SinglePolicy
 from rbx.config.pool import Pool
 from rbx.config.references import REFERENCES
-from rbx.errors import BundleError, ConfigError
+from rbx.errors import ConfigError
 from rbx.heads.bundle import Bundle
-from rbx.heads.routers.asked import asked_router
 from rbx.heads.routers.head import RouterHead
 from rbx.policy.base import Policy
 from rbx.policy.build import build_policy
@@ -29,13 +28,14 @@ from rbx.policy.routers import ANY_MODEL, Fixed
 from rbx.policy.ttft.build import LatencyModel
 from rbx.scheduler.decision_cost import DecisionTimes
 from rbx.scheduler.runtime import SchedulerRuntime
-from rbx.serve.classifier.router import classifier_router
 from rbx.serve.gateway.decider import Decider
 from rbx.serve.gateway.foresight import Foresight
 from rbx.serve.gateway.latency_model import latency_model
 from rbx.serve.gateway.live_table import LiveTable
 from rbx.serve.gateway.restricted import RestrictedPolicy
 from rbx.serve.gateway.room import room_of, seats_of
+from rbx.serve.gateway.scoring.build import build_stage
+from rbx.serve.gateway.scoring.router import asked_by
 from rbx.serve.gateway.watching import Watching
 from rbx.serve.upstream.breaker import Breakers
 
@@ -89,7 +89,7 @@ def build_version(number: int, config: GatewayConfig, around: Surroundings) -> V
     pool = around.pool
     single = config.single_policy(pool.models)
     _check_policy(single, around.bundle)
-    router = trained_router(single, around)
+    router = asked_by(single, around.bundle, pool)
     prompt_tokens = typical_prompt_tokens(config, around.bundle)
     latency = latency_model(pool, around.bundle, prompt_tokens, config.max_output_tokens)
     policy = policy_of(single, around, latency, config.slo)
@@ -113,6 +113,7 @@ def build_version(number: int, config: GatewayConfig, around: Surroundings) -> V
         encode_s=config.deadlines.encode_s,
         eager=config.scheduler.batching.eager,
         router=router,
+        stage=build_stage(single, around.bundle, pool, router, around.clock, config.deadlines.encode_s),
     )
     identity = digest(config.model_dump(mode="json"))
     fresh = partial(policy_of, single, around, latency, config.slo)
@@ -140,20 +141,6 @@ def typical_prompt_tokens(config: GatewayConfig, bundle: Bundle | None) -> float
     if isinstance(told, float) and math.isfinite(told) and told >= 1.0:
         return told
     return TYPICAL_PROMPT_TOKENS
-
-
-def trained_router(single: SinglePolicy, around: Surroundings) -> RouterHead | None:
-    """What the policy asks about each prompt, if anything; raises ``ConfigError`` where it is not there."""
-    if not isinstance(single, RoutedPolicy) or not single.goes_by_score:
-        return None
-    if around.bundle is None:
-        raise ConfigError(f"policy {single.label} asks a trained router; give a bundle (--bundle)")
-    if single.service is not None:
-        return classifier_router(single, around.pool.models, around.bundle.meta.statistics)
-    try:
-        return asked_router(around.bundle, single, around.pool)
-    except BundleError as error:
-        raise ConfigError(f"policy {single.label}: {error}") from None
 
 
 def live_table(rows: int, pool: Pool) -> LiveTable:

@@ -7,6 +7,7 @@ from typing import Any
 
 from rbx.config.base import parse
 from rbx.config.gateway import GatewayConfig
+from rbx.errors import ConfigError, RbxError
 from rbx.serve.gateway.version import Surroundings, Version, build_version
 from rbx.serve.gateway.warming import warm
 
@@ -19,9 +20,14 @@ class Versions:
         self._around = around
         self._turn = asyncio.Lock()
         self.current: Version = build_version(1, config, around)
+        self._earlier: list[Version] = []
 
     async def warm(self, version: Version) -> None:
-        """Compile what ``version`` decides with; the pool is looked at here, in the loop."""
+        """Start and compile what ``version`` decides with; the pool is looked at here, in the loop.
+
+        Raises ``RbxError`` where its scoring can't start.
+        """
+        await version.decider.start()
         sight = self._around.watch.view(self._around.clock())
         await asyncio.to_thread(warm, version, self._around, sight)
 
@@ -36,8 +42,19 @@ class Versions:
                 return None
             number = self.current.number + 1
             version = await asyncio.to_thread(build_version, number, config, self._around)
-            await self.warm(version)
+            try:
+                await self.warm(version)
+            except RbxError as error:
+                await version.decider.close()
+                raise ConfigError(f"policy {version.policy.label}: {error}") from None
             self._around.breakers.configure(config.breaker)
             self._around.watch.configure(config.watch)
-            self.current = version
+            replaced, self.current = self.current, version
+            replaced.decider.retire()
+            self._earlier = [each for each in [*self._earlier, replaced] if not each.decider.closed]
             return version
+
+    async def close(self) -> None:
+        """Let go of the scoring of every version."""
+        for version in (*self._earlier, self.current):
+            await version.decider.close()
