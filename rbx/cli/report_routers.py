@@ -66,9 +66,10 @@ def _show(written: RouterReport) -> None:
     from rich.text import Text
 
     from rbx.report.plain_text import printable
+    from rbx.report.routers.answers import answers
     from rbx.report.routers.robustness_tables import robustness_tables
     from rbx.report.routers.tables import area_table, brief, calibration_table
-    from rbx.report.routers.words import answers, stamp, warnings, what_was_judged
+    from rbx.report.routers.words import stamp, warnings, what_was_judged
     from rbx.report.terminal import as_rich
 
     study, console = written.study, Console()

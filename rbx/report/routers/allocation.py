@@ -108,4 +108,4 @@ def _oracle(population: Population) -> Ints:
     known = ~np.isnan(cost[:, 0])
     fallback = cost[known].mean(axis=0) if known.any() else np.zeros(cost.shape[1])
     cost = np.where(known[:, None], cost, fallback)
-    return np.where(population.is_best, cost, np.inf).argmin(axis=1).astype(np.int64)
+    return np.asarray(np.where(population.is_best, cost, np.inf).argmin(axis=1), dtype=np.int64)

@@ -69,7 +69,8 @@ class Contender:
 
     def choices(self, bundle: Bundle, pool: Pool, prompts: AskedPrompts, input_tokens: Ints) -> Ints:
         """The model chosen for each prompt, (P,)."""
-        return self.scores(bundle, pool, prompts, input_tokens).argmax(axis=1).astype(np.int64)
+        scores = self.scores(bundle, pool, prompts, input_tokens)
+        return np.asarray(scores.argmax(axis=1), dtype=np.int64)
 
 
 def prompt_routers(bundle: Bundle) -> tuple[str, ...]:

@@ -7,11 +7,12 @@ from collections.abc import Iterable
 from markupsafe import Markup
 
 from rbx.report.figures.drawing import Drawing
+from rbx.report.routers.answers import answers
 from rbx.report.routers.definitions import DEFINITIONS, interval_words
 from rbx.report.routers.robustness_tables import robustness_tables
 from rbx.report.routers.study import RouterStudy
 from rbx.report.routers.tables import main_tables
-from rbx.report.routers.words import answers, stamp, warnings, what_was_judged
+from rbx.report.routers.words import stamp, warnings, what_was_judged
 from rbx.report.template import render
 from rbx.sweep.provenance import versions
 

@@ -97,6 +97,8 @@ def price_rows(
             unmoved.append(contender.label)
             continue
         for name, choices in chosen.items():
+            if name == OWN:
+                continue
             paid, kept = costs[name][rows, choices], costs[name][rows, own]
             gap = people.score[rows, choices] - people.score[rows, own]
             columns += [(choices != own).astype(np.float64), gap, paid, kept - paid]

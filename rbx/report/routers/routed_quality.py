@@ -37,6 +37,11 @@ class RoutedRow:
     shares: tuple[float, ...]
     by_source: dict[str, Interval]
 
+    @property
+    def is_fixed(self) -> bool:
+        """Whether one model gets every prompt."""
+        return max(self.shares) > 1.0 - 1e-9
+
 
 def rate_allocations(
     allocations: Sequence[Allocation], population: Population, resampling: Resampling

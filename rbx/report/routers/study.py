@@ -64,6 +64,11 @@ class RouterStudy:
     refused: tuple[str, ...]
 
     @property
+    def routers(self) -> tuple[RoutedRow, ...]:
+        """Rows of routers, without references and single models."""
+        return tuple(row for row in self.rows if row.kind == "router")
+
+    @property
     def synthetic(self) -> bool:
         """Whether prompts and labels are made up."""
         return self.material.view.synthetic

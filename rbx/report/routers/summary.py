@@ -6,9 +6,10 @@ from dataclasses import asdict
 from typing import Any
 
 from rbx.report.bootstrap import LEVEL
+from rbx.report.routers.answers import answers
 from rbx.report.routers.page import provenance
 from rbx.report.routers.study import RouterStudy
-from rbx.report.routers.words import answers, warnings, what_was_judged
+from rbx.report.routers.words import warnings, what_was_judged
 from rbx.report.summary import nulls
 
 

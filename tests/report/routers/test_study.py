@@ -15,6 +15,7 @@ from rbx.heads.routers.build import train_router
 from rbx.report.paired import Resampling
 from rbx.report.routers import retraining
 from rbx.report.routers.allocation import BEST_SINGLE, ORACLE, RANDOM, best_single
+from rbx.report.routers.answers import answers
 from rbx.report.routers.contender import all_contenders, plain_contenders
 from rbx.report.routers.flips import flip_rows
 from rbx.report.routers.label_noise import RATES, falsified
@@ -75,14 +76,14 @@ def test_the_order_of_the_file_changes_no_number(study: RouterStudy, material: M
     order = np.random.default_rng(5).permutation(len(grid.prompts))
     mixed = dataclasses.replace(
         grid,
-        **{
-            name: tuple(getattr(grid, name)[k] for k in order)
-            for name in ("prompt_ids", "prompts", "sources")
-        },
-        **{
-            name: getattr(grid, name)[order]
-            for name in ("is_harmful", "is_train", "input_tokens", "output_tokens", "score")
-        },
+        prompt_ids=tuple(grid.prompt_ids[k] for k in order),
+        prompts=tuple(grid.prompts[k] for k in order),
+        sources=tuple(grid.sources[k] for k in order),
+        is_harmful=grid.is_harmful[order],
+        is_train=grid.is_train[order],
+        input_tokens=grid.input_tokens[order],
+        output_tokens=grid.output_tokens[order],
+        score=grid.score[order],
     )
     options = StudyOptions(0, QUICK, frozenset({"held-out-sources", "label-noise"}))
     again = study_routers(material_of(mixed, material.bundle), options, kept)
@@ -178,10 +179,20 @@ def test_prices_move_only_routers_that_look_at_them(study: RouterStudy, material
     moved = {row.router for row in study.prices}
     assert "avengers-pro pw0.25" in moved
     assert moved.isdisjoint(study.price_blind)
-    for row in study.prices:
-        if row.prices == OWN:
-            assert row.changed.value == 0.0
-            assert row.saved_usd.value == 0.0
+    assert OWN not in {row.prices for row in study.prices}
+    people = material.population
+    policy = next(each for each in all_contenders(material) if each.label == "avengers-pro pw0.25")
+    own, new = (
+        policy.choices(material.bundle, chosen, people.asked, people.input_tokens)
+        for chosen in (material.pool, price_variants(material)["cheapest and dearest swapped"])
+    )
+    row = next(
+        row
+        for row in study.prices
+        if (row.router, row.prices) == (policy.label, "cheapest and dearest swapped")
+    )
+    assert row.changed.value == pytest.approx((own != new).mean())
+    assert row.changed.value > 0.0
     variants = price_variants(material)
     swapped = {t.model: t.price_out_usd_per_mtok for t in variants["cheapest and dearest swapped"].tiers}
     assert swapped == {"large": 0.2, "tiny": 1.6, "extra": 0.6}
@@ -289,3 +300,24 @@ def test_settings_do_not_repeat(material: Material) -> None:
     labels = [each.label for each in all_contenders(material)]
     assert len(labels) == len(set(labels))
     assert len(plain_contenders(material.bundle)) == len(ROUTERS) + 1
+
+
+def test_the_answer_is_told_in_whole_sentences(study: RouterStudy) -> None:
+    lists = answers(study)
+    lines = [line for found in lists for line in found.lines]
+    assert len(lines) >= 10
+    assert all(line.endswith(".") for line in lines)
+    best = max((row for row in study.routers if not row.is_fixed), key=lambda row: row.quality.value)
+    assert lines[0].startswith(f"Quality: {best.label}, {best.quality.value:.3f} ")
+    ahead = [row.label for row in study.routers if row.against[BEST_SINGLE].low > 0]
+    claim = next(line for line in lines if line.startswith("Better than the best single model"))
+    assert f"only {len(ahead)} of {len(study.routers)}" in claim if ahead else "none of" in claim
+
+
+def test_routers_that_send_everything_to_one_model_are_named_and_not_called_best(study: RouterStudy) -> None:
+    fixed = dataclasses.replace(study.rows[0], label="stuck", shares=(1.0, 0.0, 0.0))
+    best = dataclasses.replace(fixed, quality=dataclasses.replace(fixed.quality, value=2.0))
+    found = answers(dataclasses.replace(study, rows=(best, *study.rows[1:])))
+    assert "stuck" not in " ".join(found[0].lines)
+    assert "stuck" in found[0].note
+    assert any("stuck (large)" in line for line in found[1].lines)
