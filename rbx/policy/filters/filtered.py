@@ -85,6 +85,10 @@ class Filtered:
             self._forecast.look(view, state)
         asked = list(asks(requests, table, view, self._shape))
         shown = self._shown(table)
+        policy = self.policy
+        # Whoever named a model has no router; see RestrictedPolicy.
+        if isinstance(policy, (Routed, ScoredDispatch)) and policy.router is self._router:
+            self._router.look(requests, shown)
 
         def one(positions: Sequence[int], seen: PoolView) -> FilteredAssignment:
             (k,) = positions
@@ -145,9 +149,7 @@ class Filtered:
         targets = self._promised
         if targets.ttft_s == np.inf:
             targets = targets._replace(ttft_s=ask.ttft_target_s)
-        return Outlook(
-            candidates, ttft_s, tpot_s, ask.length_tokens, ask.cost_usd, ask.budget_usd, targets
-        )
+        return Outlook(candidates, ttft_s, tpot_s, ask.length_tokens, ask.cost_usd, ask.budget_usd, targets)
 
     def _among(
         self, left: Candidates, request: Ints, table: RequestTable, view: PoolView, state: PoolState

@@ -15,22 +15,28 @@ class AmongOpenModels:
 
     A router that reads the prompt then gets the open model of the highest score, its own or else the
     predicted quality; for one that does not, the dispatcher chooses among all that are left. The router is
-    asked in any case, so that one that draws or learns goes on as it would alone.
+    asked about the whole batch at once, so that one that draws or learns goes on as it would alone.
     """
 
     def __init__(self, router: Router, n_models: int) -> None:
         """Every model open."""
         self.router = router
         self.open: NDArray[np.bool_] = np.ones(n_models, dtype=np.bool_)
+        self._wanted: dict[int, int] = {}
 
     @property
     def needs_predictions(self) -> bool:
         """As the router."""
         return self.router.needs_predictions
 
-    def choose(self, requests: Ints, table: RequestTable) -> Ints:
-        """See ``Router.choose``."""
+    def look(self, requests: Ints, table: RequestTable) -> None:
+        """Ask the router about a batch, whose requests are then asked for one by one."""
         wanted = self.router.choose(requests, table)
+        self._wanted = dict(zip(requests.tolist(), wanted.tolist(), strict=True))
+
+    def choose(self, requests: Ints, table: RequestTable) -> Ints:
+        """See ``Router.choose``, for requests of the batch last looked at."""
+        wanted = np.array([self._wanted[row] for row in requests.tolist()])
         closed = (wanted != ANY_MODEL) & ~self.open[wanted]
         if not closed.any():
             return wanted
