@@ -127,12 +127,14 @@ def test_a_closed_model_gives_way_to_the_next_best_score() -> None:
     asks = [Ask(10, 10, math.inf, quality, [5.0] * 3) for quality in ([0.1, 0.5, 0.9], [0.6, 0.5, 0.1])]
     router = AmongOpenModels(HighestScore(trained=False), 3)
     table, rows = table_of(asks), np.arange(2)
+    router.look(rows, table)
     assert router.choose(rows, table).tolist() == [2, 0]
     router.open[2] = False
     assert router.choose(rows, table).tolist() == [1, 0]
     router.open[:] = False
     assert router.choose(rows, table).tolist() == [ANY_MODEL, ANY_MODEL]
     fixed = AmongOpenModels(Fixed(1), 3)
+    fixed.look(rows, table)
     assert fixed.choose(rows, table).tolist() == [1, 1]
     fixed.open[1] = False
     assert fixed.choose(rows, table).tolist() == [ANY_MODEL, ANY_MODEL]
