@@ -58,7 +58,8 @@ def cost_per_request(runs: Sequence[Requests]) -> Ratio:
 def throughput(runs: Sequence[Requests]) -> Ratio:
     """Completed before the last arrival per second of the arrival window, and each request's part of that.
 
-    A ratio at a fixed rate of arrivals. Runs without a window count in neither, and each other run has the same weight.
+    A ratio at a fixed rate of arrivals. Runs without a window count in neither, and all others have the same
+    weight.
     """
     timed = [run for run in runs if run.window_s > 0]
     each_s = [len(timed) * run.window_s if run.window_s > 0 else np.inf for run in runs]
