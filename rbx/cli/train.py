@@ -22,16 +22,42 @@ def train(
         typer.Option(
             "--router",
             help="Train this router into the bundle at --out, which stays as it is otherwise: avengers-pro, "
-            "linear, matrix-factorisation, mlp, or all (repeatable).",
+            "best-route, cascade, linear, matrix-factorisation, mlp, or all (repeatable).",
         ),
     ] = None,
+    encoder_path: Annotated[
+        str | None,
+        typer.Option(
+            help="What --router best-route fine-tunes: minilm, or a folder or hub id of a BERT or DeBERTa-v2 "
+            "encoder; by default microsoft/deberta-v3-small where the hub gives it, else minilm."
+        ),
+    ] = None,
+    calibrate: Annotated[
+        bool,
+        typer.Option(
+            "--calibrate",
+            help="Measure how far off the latency predictions of the bundle at --out are, for the filters cdf "
+            "and qlm; the bundle stays as it is otherwise.",
+        ),
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
 ) -> None:
     """Train the quality, length and latency heads of POOL on the grid, and report how good they are."""
+    if routers and calibrate:
+        from rbx.errors import UsageError
+
+        raise UsageError("--router and --calibrate each add to a bundle; give one, then the other")
     if routers:
         from rbx.cli.train_routers import train_routers_into
 
-        train_routers_into(out, grid, pool, routers, metric=metric, seed=seed, as_json=as_json)
+        train_routers_into(
+            out, grid, pool, routers, metric=metric, seed=seed, encoder_path=encoder_path, as_json=as_json
+        )
+        return
+    if calibrate:
+        from rbx.cli.train_calibration import calibrate_into
+
+        calibrate_into(out, grid, pool, metric=metric, seed=seed, as_json=as_json)
         return
     import json
 

@@ -13,7 +13,15 @@ if TYPE_CHECKING:
 
 
 def train_routers_into(
-    folder: Path, grid: Path, pool: Path, names: Sequence[str], *, metric: str, seed: int, as_json: bool
+    folder: Path,
+    grid: Path,
+    pool: Path,
+    names: Sequence[str],
+    *,
+    metric: str,
+    seed: int,
+    encoder_path: str | None,
+    as_json: bool,
 ) -> None:
     """Load, train, save, and tell what each router's first choice is worth on unseen prompts."""
     import json
@@ -21,20 +29,38 @@ def train_routers_into(
 
     from rbx.cli.train_progress import shown_progress
     from rbx.config.pool import load_pool
-    from rbx.errors import UsageError
+    from rbx.errors import MissingExtraError, UsageError
+    from rbx.grid.answers import read_answers
     from rbx.grid.store import open_view
     from rbx.heads.bundle import Bundle
-    from rbx.heads.routers.build import ROUTERS
+    from rbx.heads.routers.build import ROUTERS, require
     from rbx.heads.routers.train import train_routers
 
     wanted = list(ROUTERS) if "all" in names else list(dict.fromkeys(names))
     unknown = [name for name in wanted if name not in ROUTERS]
     if unknown:
         raise UsageError(f"--router {', '.join(unknown)}: there are {', '.join(ROUTERS)} and all")
+    for name in list(wanted):
+        try:
+            require(name)
+        except MissingExtraError as error:
+            if name in names:
+                raise
+            wanted.remove(name)
+            typer.echo(f"skipped: {error}", err=True)
     bundle = Bundle.load(folder)
     view = open_view(grid, metric)
+    pool_value = load_pool(pool).value
+    answers = read_answers(grid, view, pool_value.models) if "cascade" in wanted else None
+    if answers is not None and "cascade" not in names and not any(any(row) for row in answers):
+        wanted.remove("cascade")
+        typer.echo(
+            "skipped: router cascade learns from the answers' texts, and this grid holds none", err=True
+        )
     with shown_progress() as progress:
-        fuller, figures = train_routers(bundle, view, load_pool(pool).value, wanted, seed, progress)
+        fuller, figures = train_routers(
+            bundle, view, pool_value, wanted, seed, progress, encoder_path=encoder_path, answers=answers
+        )
     fuller.save(folder)
     if as_json:
         print(json.dumps({"bundle": str(folder), "routers": [asdict(figure) for figure in figures]}))

@@ -14,6 +14,8 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field, field_validator, model_validator
 
 from rbx.config.base import NonNegativeFloat, StrictModel, Text
+from rbx.config.best_route_spec import BestRouteSpec
+from rbx.config.cascade_spec import CascadeSpec
 from rbx.config.filter import Filterable, FilteredSpec
 from rbx.config.plugin_policy import PluginPolicy, PluginSpec
 from rbx.config.reference_spec import OracleSpec, SourceBestSpec
@@ -346,6 +348,8 @@ PolicySpec = Annotated[
     | MixSpec
     | PlainRouterSpec
     | AvengersProSpec
+    | BestRouteSpec
+    | CascadeSpec
     | MatrixFactorisationSpec
     | OmniRouterSpec
     | PortSpec

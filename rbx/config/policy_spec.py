@@ -55,6 +55,7 @@ def _routed(data: dict[str, Any]) -> dict[str, Any]:
     swept = {
         "avengers-pro": ("performance_weight",),
         "best-route": ("threshold",),
+        "cascade": ("mean_budget_usd", "cost_weight_per_usd"),
         "matrix-factorisation": ("threshold",),
         "omni-router": ("min_quality",),
         "port": ("mean_budget_usd",),
@@ -69,6 +70,8 @@ def _routed(data: dict[str, Any]) -> dict[str, Any]:
     service = data.get("service", {})
     # What is newer than the first cells stands in ``data`` only where it is set.
     listed = {name: [data.get(name)] for name in swept}
+    if router == "cascade":
+        listed = {name: values for name, values in listed.items() if values != [None]}
     return {**shared, **service, **{name: data.get(name) for name in own}, **listed}
 
 

@@ -14,7 +14,14 @@ from rbx.config.filter import Filterable
 from rbx.config.single_policy import Single
 
 TrainedRouterName = Literal[
-    "avengers-pro", "linear", "matrix-factorisation", "mlp", "semantic-router", "source-best"
+    "avengers-pro",
+    "best-route",
+    "cascade",
+    "linear",
+    "matrix-factorisation",
+    "mlp",
+    "semantic-router",
+    "source-best",
 ]
 PlainRouterName = Literal[
     "passthrough", "always", "random", "mix", "knn", "omni-router", "port", "oracle", "vllm-sr"
@@ -32,10 +39,16 @@ class RoutedPolicy(Filterable, Single):
     ``performance_weight`` belongs to ``avengers-pro``, ``threshold`` to ``matrix-factorisation`` (null: the
     best of all models), ``semantic-router`` and ``vllm-sr``, ``min_quality`` to ``omni-router``,
     ``mean_budget_usd`` to ``port``, ``cost_weight_per_usd`` to ``oracle`` and ``source-best`` (null: quality
-    alone), ``service`` to ``vllm-sr``.
+    alone), one of these two to ``cascade``, ``service`` to ``vllm-sr``; ``best-route`` has ``threshold`` and
+    ``fallback`` (null: the cheapest).
     """
 
-    newer: ClassVar[frozenset[str]] = Filterable.newer | {"deployment", "cost_weight_per_usd", "service"}
+    newer: ClassVar[frozenset[str]] = Filterable.newer | {
+        "deployment",
+        "cost_weight_per_usd",
+        "service",
+        "fallback",
+    }
     kind: Literal["routed"] = "routed"
     router: RouterName
     dispatch: DispatchConfig
@@ -49,6 +62,7 @@ class RoutedPolicy(Filterable, Single):
     deployment: Deployment = InBatch()
     cost_weight_per_usd: CostWeight | None = None
     service: ClassifierService | None = None
+    fallback: str | None = None
 
     @property
     def is_reference(self) -> bool:
@@ -80,6 +94,7 @@ class RoutedPolicy(Filterable, Single):
             ("q≥{:g}", self.min_quality),
             ("b${:g}", self.mean_budget_usd),
             ("λ{:g}", self.cost_weight_per_usd),
+            ("else {}", self.fallback),
         )
         name = "oracle (true labels)" if self.is_reference else self.router
         return " ".join([name, *(form.format(value) for form, value in settings if value is not None)])

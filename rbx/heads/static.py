@@ -27,8 +27,9 @@ from numpy.typing import NDArray
 from rbx.cache_home import cache_home, write_atomically
 from rbx.compiled import njit
 from rbx.heads.encoder import Embeddings
-from rbx.heads.minilm import MiniLm, available_cores
+from rbx.heads.minilm import MiniLm
 from rbx.heads.progress import Progress, silent
+from rbx.heads.text_by_text import available_cores
 from rbx.heads.vocabulary import CLS, SEP, UNKNOWN, VOCABULARY_SHA256, WordPieces, read_vocabulary
 from rbx.heads.weights import locate_weights
 

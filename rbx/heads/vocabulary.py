@@ -54,14 +54,18 @@ class WordPieces:
 
     def ids(self, texts: Sequence[str]) -> list[NDArray[np.int64]]:
         """One array of piece ids a text."""
-        readable = [_readable(text) for text in texts]
-        if len(readable) == 1:
-            encodings = [self._tokenizer.encode(readable[0], add_special_tokens=self._special)]
+        readable_texts = [readable(text) for text in texts]
+        if len(texts) == 1:
+            encodings = [self._tokenizer.encode(readable_texts[0], add_special_tokens=self._special)]
         else:
-            encodings = self._tokenizer.encode_batch(readable, add_special_tokens=self._special)
+            encodings = self._tokenizer.encode_batch(readable_texts, add_special_tokens=self._special)
         return [np.array(encoding.ids, dtype=np.int64) for encoding in encodings]
 
+    def as_json(self) -> str:
+        """The tokenizer in the format of ``tokenizers``, its limit included."""
+        return str(self._tokenizer.to_str())
 
-def _readable(text: str) -> str:
+
+def readable(text: str) -> str:
     """Cut to ``MAX_CHARACTERS``; lone surrogates, which JSON may carry, become question marks."""
     return text[:MAX_CHARACTERS].encode("utf-8", "replace").decode("utf-8")

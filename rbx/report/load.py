@@ -23,7 +23,7 @@ from rbx.report.ontime.rule import OnTimeRule
 from rbx.report.plain_faults import plain_faults
 from rbx.report.requests import Requests, to_requests
 from rbx.sweep.live.table import table_fault
-from rbx.sweep.records import ADMISSION, SCORING_WAIT, records_schema
+from rbx.sweep.records import ADMISSION, MODELS_ASKED, SCORING_WAIT, records_schema
 from rbx.sweep.store import CellSpec, CellSummary, SweepStore
 
 
@@ -134,7 +134,9 @@ def _read_cell(
             return InvalidCell(spec, (f"{lost}; rbx sweep --retry-invalid measures the cell anew",))
     names = table.column_names
     schema = records_schema(
-        scored_before_batch=SCORING_WAIT.name in names, filtered=ADMISSION[0].name in names
+        scored_before_batch=SCORING_WAIT.name in names,
+        filtered=ADMISSION[0].name in names,
+        cascaded=MODELS_ASKED.name in names,
     )
     reasons = column_faults(table, schema)
     if not reasons:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from rbx.config.experiment import Experiment
@@ -13,6 +14,7 @@ from rbx.errors import ConfigError
 from rbx.heads.bea.lengths import LengthRule
 from rbx.heads.calibration import Calibration
 from rbx.heads.lps import Traffic
+from rbx.heads.routers.cascade.chain import Chain
 from rbx.policy.pool_state import PoolShape
 from rbx.policy.routebalance import TpotPredictor
 from rbx.policy.ttft.build import LatencyModel
@@ -31,6 +33,7 @@ class SweepContext:
     tpot: TpotPredictor
     lengths: tuple[LengthRule, ...]  # one a model
     calibration: Calibration | None = None  # of the bundle
+    chains: Mapping[str, Chain] = field(default_factory=dict)  # of cascades, by the router's label
 
     @property
     def shape(self) -> PoolShape:
@@ -53,6 +56,10 @@ class SweepContext:
             lengths=self.lengths,
             calibration=self.calibration,
         )
+
+    def chain_of(self, policy: SinglePolicy) -> Chain | None:
+        """Whom the policy asks in turn; None for all but cascades."""
+        return self.chains.get(policy.router_label) if isinstance(policy, RoutedPolicy) else None
 
     def times_of(self, policy: SinglePolicy) -> DecisionTimes:
         """The decision's cost under one policy, its router's stated cost in the place of the encoder's."""

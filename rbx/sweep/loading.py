@@ -9,6 +9,7 @@ from rbx.config.experiment import Experiment
 from rbx.errors import StoreError
 from rbx.heads.bundle import Bundle
 from rbx.heads.length_rules import length_rules
+from rbx.sweep.cascades import chains_of
 from rbx.sweep.context import SweepContext
 from rbx.sweep.priced_pool import priced_pool
 from rbx.sweep.prompts import load_prompt_table
@@ -31,4 +32,5 @@ def load_context(
         raise StoreError(f"{folder}: the bundle was calibrated again since the sweep was planned")
     lengths = length_rules(bundle, pool.models)
     prompts = load_prompt_table(folder, pool.models)
-    return SweepContext(experiment, pool, prompts, bundle.tpot, lengths, bundle.calibration)
+    chains = chains_of(manifest.get("cascades", {}))
+    return SweepContext(experiment, pool, prompts, bundle.tpot, lengths, bundle.calibration, chains)

@@ -67,7 +67,13 @@ def make_plan(loaded: Loaded[Experiment]) -> Plan:
     _check_tier_loss(experiment, pool)
     lengths = length_rules(bundle, pool.models)
     context = SweepContext(
-        with_encoder_cost(experiment, bundle), pool, prompts, bundle.tpot, lengths, bundle.calibration
+        with_encoder_cost(experiment, bundle),
+        pool,
+        prompts,
+        bundle.tpot,
+        lengths,
+        bundle.calibration,
+        opinions.chains,
     )
     for policy in policies:
         if isinstance(policy, ExternalPolicy):

@@ -38,7 +38,9 @@ def router_scores(
     prompts = AskedPrompts(
         [view.prompts[row] for row in rows], embeddings, [view.sources[row] for row in rows]
     )
-    return {policy.router_label: asked_router(bundle, policy, pool).score(prompts) for policy in asking}
+    # Once for all dispatchers. Of a cascade the answers are scored, not the prompts: ``plan_cascades``.
+    asked = {policy.router_label: policy for policy in asking if policy.router != "cascade"}
+    return {label: asked_router(bundle, policy, pool).score(prompts) for label, policy in asked.items()}
 
 
 def predict_prompts(bundle: Bundle, view: GridView, rows: Ints) -> Predictions:

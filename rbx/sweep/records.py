@@ -64,13 +64,20 @@ SCORING_WAIT = pa.field("scoring_wait_s", pa.float32())
 ADMISSION = (pa.field("admitted_candidates", pa.int32()), pa.field("admission", _TEXT))
 
 
-def records_schema(*, scored_before_batch: bool, filtered: bool = False) -> pa.Schema:
+# Behind them in cells of a cascade: how many models answered. ``output_tokens`` are those of the answer that
+# was shown, ``cost_usd`` is that of all; what decisions took is summed over all of them.
+MODELS_ASKED = pa.field("models_asked", pa.int8())
+
+
+def records_schema(*, scored_before_batch: bool, filtered: bool = False, cascaded: bool = False) -> pa.Schema:
     """``RECORDS``, and behind it what only such cells have.
 
-    ``SCORING_WAIT`` where prompts are scored before they wait for a batch, ``ADMISSION`` behind a filter.
+    ``SCORING_WAIT`` where prompts are scored before they wait for a batch, ``ADMISSION`` behind a filter,
+    ``MODELS_ASKED`` by a cascade.
     """
     schema = RECORDS.append(SCORING_WAIT) if scored_before_batch else RECORDS
-    return pa.schema([*schema, *ADMISSION]) if filtered else schema
+    behind = [*(ADMISSION if filtered else ()), *((MODELS_ASKED,) if cascaded else ())]
+    return pa.schema([*schema, *behind]) if behind else schema
 
 
 STATUSES = ("ok", "error", "timeout", "cancelled", "not_sent")

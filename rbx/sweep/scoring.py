@@ -35,6 +35,8 @@ def simulated_records(cell_id: str, context: SweepContext, arriving: Arriving, o
     quality = np.where(modelled, label * share ** (exponent or 0.0), label)
     scored = placed & (~cut | modelled) & np.isfinite(label)
     cost_usd = input_tokens * shape.price_in_usd[at] + outcome.output_tokens * shape.price_out_usd[at]
+    if outcome.thrown_away_usd is not None:
+        cost_usd = cost_usd + outcome.thrown_away_usd
     # The budget ended the answer only where its cap was the one that bound.
     without_budget = np.minimum(
         context.experiment.workload.max_output_tokens, shape.max_model_len[at] - input_tokens
@@ -86,8 +88,12 @@ def simulated_records(cell_id: str, context: SweepContext, arriving: Arriving, o
     if outcome.admission is not None:
         columns["admitted_candidates"] = outcome.admitted
         columns["admission"] = _text(list(ADMISSIONS), outcome.admission)
+    if outcome.models_asked is not None:
+        columns["models_asked"] = outcome.models_asked
     schema = records_schema(
-        scored_before_batch=outcome.scoring_wait_s is not None, filtered=outcome.admission is not None
+        scored_before_batch=outcome.scoring_wait_s is not None,
+        filtered=outcome.admission is not None,
+        cascaded=outcome.models_asked is not None,
     )
     arrays = [_column(columns[field.name], field.type) for field in schema]
     return pa.Table.from_arrays(arrays, schema=schema)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +25,7 @@ from rbx.policy.view import Served
 from rbx.scheduler.decision_cost import DecisionTimes
 from rbx.scheduler.runtime import Decision, SchedulerRuntime
 from rbx.scheduler.scoring_stage import ScoredArrivals, score_arrivals
+from rbx.sweep.cascade_run import CascadeRun, check_telemetry
 from rbx.sweep.context import SweepContext
 from rbx.sweep.workload import POLICY_STREAM, Arriving, stream
 
@@ -57,6 +60,8 @@ class Outcome:
     batch_wait_s: Floats
     encode_s: Floats  # of the batch, or of the scoring call before it
     score_s: Floats
+    thrown_away_usd: Floats | None  # of answers that a cascade did not show
+    models_asked: Ints | None  # by a cascade; None where each request has one answer
     batch_id: Ints
     batch_size: Ints
     telemetry_age_s: Floats
@@ -71,18 +76,27 @@ class Outcome:
 def request_table(context: SweepContext, arriving: Arriving, policy: SinglePolicy) -> RequestTable:
     """What the policy may see of a workload."""
     prompts, rows = context.prompts, arriving.prompt
-    router_score = NO_ROUTER
+    budget_usd, router_score = arriving.budget_usd, NO_ROUTER
     if isinstance(policy, RoutedPolicy) and policy.goes_by_score:
         router_score = np.ascontiguousarray(prompts.router_score[policy.router_label][rows])
+        if context.chain_of(policy) is not None:
+            # Scores of answers that nobody has given yet: a cascade writes whom it asks in their place, and
+            # what is left of each budget.
+            budget_usd, router_score = budget_usd.copy(), np.zeros_like(router_score)
     return RequestTable(
         input_tokens=prompts.input_tokens[rows],
         max_tokens=np.full(len(rows), context.experiment.workload.max_output_tokens, dtype=np.int64),
-        budget_usd=arriving.budget_usd,
+        budget_usd=budget_usd,
         quality=np.ascontiguousarray(prompts.quality[rows]),
         length_tokens=np.ascontiguousarray(prompts.length_tokens[rows]),
         ttft_target_s=arriving.ttft_target_s,
         router_score=router_score,
     ).checked()
+
+
+class _Seen(NamedTuple):
+    telemetry: PoolTelemetry
+    snapshots: tuple[InstanceSnapshot, ...]
 
 
 class SimulatedCell:
@@ -108,6 +122,7 @@ class SimulatedCell:
         self._scheduler = context.experiment.scheduler
         shape = context.shape
         rng = stream(seed, POLICY_STREAM)
+        chain = context.chain_of(policy)
         slo = context.experiment.workload.slo
         decider = decider or build_policy(
             policy, context.pool.models, context.tpot, context.latency, rng, slo
@@ -123,7 +138,15 @@ class SimulatedCell:
             times if self._scored is None else times.scored_before,
             batched=policy.batched,
         )
-        self._engine = EngineSim(servers or [instance.tier for instance in context.pool.instances], n)
+        attempts = 1 if chain is None else len(chain.models)
+        tiers = servers or [instance.tier for instance in context.pool.instances]
+        self._engine = EngineSim(tiers, n * attempts)
+        self._cascade: CascadeRun | None = None
+        if chain is not None and isinstance(policy, RoutedPolicy):
+            check_telemetry(self._scheduler.telemetry, policy.label)
+            answer_score = context.prompts.router_score[policy.router_label][arriving.prompt]
+            self._cascade = CascadeRun(chain, answer_score, self._table, shape, self._scheduler.network_s)
+        self._scrapes: deque[_Seen] = deque()
         self._model = shape.model
         self._lost = context.experiment.tier_loss
         lost = None if self._lost is None else self._lost.tier
@@ -148,9 +171,20 @@ class SimulatedCell:
         position = 0
         while True:
             closes_s = runtime.closes_s()
-            if position < n and comes_s[position] <= closes_s:
+            arrives_s = comes_s[position] if position < n else np.inf
+            if self._cascade is not None:
+                again_s = self._again_s(self._cascade, min(arrives_s, closes_s))
+                if again_s < np.inf and again_s <= min(arrives_s, closes_s):
+                    if runtime.needs.served:
+                        runtime.learn(self._served(again_s))
+                    request = self._cascade.go_on()
+                    runtime.resubmit(request, again_s, arrivals[request])
+                    continue
+            if position < n and arrives_s <= closes_s:
                 request = order[position]
-                runtime.submit(request, comes_s[position], arrivals[request])
+                if self._cascade is not None:
+                    self._cascade.came(request, arrives_s)
+                runtime.submit(request, arrives_s, arrivals[request])
                 position += 1
                 continue
             if closes_s == np.inf:
@@ -164,9 +198,43 @@ class SimulatedCell:
                 runtime.learn(self._served(batch.ready_s))
             decision = runtime.decide(batch, telemetry, batch.ready_s, self._snapshots)
             self._decisions.append(decision)
+            if self._cascade is not None:
+                self._cascade.decided(decision)
             self._dispatch(decision)
         self._engine.drain()
         return self._outcome()
+
+    def _again_s(self, cascade: CascadeRun, limit_s: float) -> float:
+        """When a request next goes on to another model, as far as that is before ``limit_s``.
+
+        The engine runs no further than to where a request may go on, or to the limit.
+        """
+        engine = self._engine
+        cascade.hear(engine, self._output)
+        while cascade.unscored and cascade.next_s == np.inf and engine.clock_s < limit_s:
+            until_s = max(engine.next_boundary_s, engine.clock_s + cascade.ahead_s)
+            self._bring(min(until_s, limit_s))
+            cascade.hear(engine, self._output)
+        return cascade.next_s
+
+    def _bring(self, until_s: float) -> None:
+        """Advance the engine and note what each scrape on the way shows: a decision may ask for it later."""
+        period_s = self._scheduler.telemetry.period_s
+        if period_s > 0.0:
+            number = np.floor(self._engine.clock_s / period_s)
+            while number * period_s <= until_s:
+                self._engine.advance(max(number * period_s, self._engine.clock_s))
+                self._scrapes.append(self._seen())
+                number += 1
+        self._engine.advance(until_s)
+
+    def _scraped(self, stamp_s: float) -> PoolTelemetry:
+        """The scrape of ``stamp_s``."""
+        self._bring(max(stamp_s, self._engine.clock_s))
+        while len(self._scrapes) > 1 and self._scrapes[1].telemetry.stamp_s[0] <= stamp_s:
+            self._scrapes.popleft()
+        self._telemetry, self._snapshots = self._scrapes[0]
+        return self._telemetry
 
     def _observe(self, now_s: float) -> PoolTelemetry:
         """The newest telemetry that has come in: as of now, or of the last tick of the scrape period."""
@@ -174,12 +242,17 @@ class SimulatedCell:
         stamp_s = max(now_s - telemetry.delay_s, 0.0)
         if telemetry.period_s > 0.0:
             stamp_s = np.floor(stamp_s / telemetry.period_s) * telemetry.period_s
+        if self._cascade is not None and telemetry.period_s > 0.0:
+            return self._scraped(stamp_s)
         if self._telemetry is None or stamp_s > self._telemetry.stamp_s[0]:
             self._engine.advance(stamp_s)
-            self._telemetry = self._engine.telemetry()
-            if self._runtime.needs.snapshots:
-                self._snapshots = self._take_snapshots()
+            self._telemetry, self._snapshots = self._seen()
         return self._telemetry
+
+    def _seen(self) -> _Seen:
+        return _Seen(
+            self._engine.telemetry(), self._take_snapshots() if self._runtime.needs.snapshots else ()
+        )
 
     def _take_snapshots(self) -> tuple[InstanceSnapshot, ...]:
         return tuple(
@@ -200,7 +273,9 @@ class SimulatedCell:
             instance=self._instance[requests],
             input_tokens=self._table.input_tokens[requests],
             output_tokens=self._output[requests],
-            arrived_s=self._arriving.scheduled_s[requests],
+            arrived_s=(self._arriving.scheduled_s if self._cascade is None else self._cascade.came_s)[
+                requests
+            ],
             first_token_s=engine.first_token_s[slot] + network_s,
             done_s=engine.done_s[slot] + network_s,
         )
@@ -215,7 +290,7 @@ class SimulatedCell:
         self._instance[requests], self._output[requests] = instance, output
         if self._runtime.needs.served:
             self._unanswered = np.concatenate([self._unanswered, requests])
-        self._slot[requests] = self._engine.submit_many(
+        slots = self._engine.submit_many(
             instance,
             np.full(len(placed), decision.decided_s + self._scheduler.network_s),
             self._table.input_tokens[requests],
@@ -225,10 +300,20 @@ class SimulatedCell:
             wanted >= assignment.max_tokens[placed],
             assignment.max_tokens[placed],
         )
+        self._slot[requests] = slots
+        if self._cascade is not None:
+            self._cascade.dispatched(requests, slots, instance, output, output < wanted)
 
     def _waits(self, closed_s: Floats, ready_s: Floats) -> dict[str, Floats | None]:
         """What a request waits for until its batch is ready: parts that add up, each (N,)."""
         arrived_s, scored = self._arriving.scheduled_s, self._scored
+        if self._cascade is not None:
+            cascade = self._cascade.ended()
+            return {
+                "scoring_wait_s": None,
+                "batch_wait_s": cascade.batch_wait_s,
+                "encode_s": cascade.encode_s,
+            }
         if scored is None:
             return {
                 "scoring_wait_s": None,
@@ -243,9 +328,12 @@ class SimulatedCell:
 
     def _outcome(self) -> Outcome:
         n = len(self._arriving.prompt)
-        # One row per request in decision order, then back to the order of the workload.
+        # In decision order, then back to the order of the workload: of several the last that found a place.
         requests = np.concatenate([decision.requests for decision in self._decisions])
-        back = np.argsort(requests)
+        found = np.concatenate([decision.assignment.instance for decision in self._decisions]) >= 0
+        back = np.zeros(n, dtype=np.int64)
+        for rows in (np.flatnonzero(~found), np.flatnonzero(found)):
+            back[requests[rows]] = rows
         sizes = np.array([len(decision.requests) for decision in self._decisions])
 
         def column(name: str) -> NDArray[np.generic]:
@@ -268,12 +356,16 @@ class SimulatedCell:
         max_tokens = column("max_tokens").astype(np.int64)
         wanted = np.where(placed, self._truth[np.arange(n), self._model[instance]], 0)
         engine, slot = self._engine, self._slot
+        cascade = None if self._cascade is None else self._cascade.ended()
+        shown_s = np.full(n, np.nan) if cascade is None else cascade.shown_s
+        first_token_s = _where_placed(engine.first_token_s, slot) + self._scheduler.network_s
+        done_s = _where_placed(engine.done_s, slot) + self._scheduler.network_s
         return Outcome(
             instance=instance,
             decided_s=decided_s,
             dispatched_s=np.where(placed, decided_s, np.nan),
-            first_token_s=_where_placed(engine.first_token_s, slot) + self._scheduler.network_s,
-            done_s=_where_placed(engine.done_s, slot) + self._scheduler.network_s,
+            first_token_s=np.where(np.isnan(shown_s), first_token_s, shown_s),
+            done_s=np.where(np.isnan(shown_s), done_s, shown_s),
             output_tokens=np.minimum(wanted, max_tokens),
             wanted_tokens=wanted,
             max_tokens=max_tokens,
@@ -286,7 +378,9 @@ class SimulatedCell:
             admitted=column("admitted").astype(np.int64) if filtered else None,
             admission=column("admission").astype(np.int64) if filtered else None,
             **self._waits(closed_s, ready_s),
-            score_s=decided_s - ready_s,
+            score_s=decided_s - ready_s if cascade is None else cascade.score_s,
+            thrown_away_usd=None if cascade is None else cascade.thrown_away_usd,
+            models_asked=None if cascade is None else cascade.models_asked,
             batch_id=per_batch([batch.batch_id for batch in batches]).astype(np.int64),
             batch_size=np.repeat(sizes, sizes)[back],
             telemetry_age_s=ages,

@@ -12,9 +12,13 @@ from rbx.grid.schema import GridView
 from rbx.heads.bundle import Bundle
 from rbx.heads.encoder import Embeddings
 from rbx.heads.routers.avengers_pro import AvengersPro
+from rbx.heads.routers.best_route.router import BestRoute
+from rbx.heads.routers.cascade.router import Cascade
 from rbx.heads.routers.head import AskedPrompts, RouterHead
 from rbx.heads.routers.matrix_factorisation import MatrixFactorisation
 from rbx.heads.routers.prices import model_prices_usd
+from rbx.heads.routers.semantic_router import SemanticRouter
+from rbx.heads.routers.source_best import SourceBest
 
 Ints = NDArray[np.int64]
 
@@ -37,6 +41,22 @@ def asked_router(bundle: Bundle, policy: RoutedPolicy, pool: Pool) -> RouterHead
         raise BundleError(f"router {policy.router}: trained for other models than pool {pool.name} serves")
     if isinstance(head, AvengersPro) and policy.performance_weight is not None:
         return head.priced(*model_prices_usd(pool)).weighing(policy.performance_weight)
+    if isinstance(head, SourceBest) and policy.cost_weight_per_usd is not None:
+        return head.weighing(policy.cost_weight_per_usd, *model_prices_usd(pool))
+    if isinstance(head, SemanticRouter) and policy.threshold is not None:
+        return head.above(policy.threshold)
     if isinstance(head, MatrixFactorisation) and policy.threshold is not None:
         return head.between(policy.threshold)
+    if isinstance(head, BestRoute) and policy.threshold is not None:
+        return head.sure_from(policy.threshold, policy.fallback)
+    if isinstance(head, Cascade):
+        return _planned(head.priced(*model_prices_usd(pool)), policy)
     return head
+
+
+def _planned(cascade: Cascade, policy: RoutedPolicy) -> Cascade:
+    if policy.mean_budget_usd is not None:
+        return cascade.within(policy.mean_budget_usd)
+    if policy.cost_weight_per_usd is not None:
+        return cascade.trading(policy.cost_weight_per_usd)
+    return cascade

@@ -12,7 +12,12 @@ import numpy as np
 
 from rbx.errors import BundleError
 from rbx.heads.manifest import canonical
-from rbx.heads.routers import avengers_pro, linear, matrix_factorisation, mlp
+from rbx.heads.routers import avengers_pro, linear, matrix_factorisation, mlp, semantic_router, source_best
+from rbx.heads.routers.best_route import router as best_route
+from rbx.heads.routers.best_route import train as best_route_training
+from rbx.heads.routers.best_route.starting_point import require_torch
+from rbx.heads.routers.cascade import router as cascade
+from rbx.heads.routers.cascade import train as cascade_training
 from rbx.heads.routers.head import Arrays, RouterHead
 from rbx.heads.routers.task import RouterTask
 
@@ -20,13 +25,18 @@ from rbx.heads.routers.task import RouterTask
 class _Kind(NamedTuple):
     train: Callable[[RouterTask, int], RouterHead]
     restore: Callable[[dict[str, Any], Arrays], RouterHead]
+    require: Callable[[], None] | None = None  # raises what it lacks to be trained
 
 
 _KINDS = {
     "avengers-pro": _Kind(avengers_pro.train, avengers_pro.restore),
+    "best-route": _Kind(best_route_training.train, best_route.restore, require_torch),
+    "cascade": _Kind(cascade_training.train, cascade.restore),
     "linear": _Kind(linear.train, linear.restore),
     "matrix-factorisation": _Kind(matrix_factorisation.train, matrix_factorisation.restore),
     "mlp": _Kind(mlp.train, mlp.restore),
+    "semantic-router": _Kind(semantic_router.train, semantic_router.restore),
+    "source-best": _Kind(source_best.train, source_best.restore),
 }
 ROUTERS = tuple(_KINDS)
 
@@ -39,6 +49,13 @@ def train_router(name: str, task: RouterTask, seed: int) -> RouterHead:
     # It also makes sums, and so the router's bytes, the same on any number of cores.
     with threadpool_limits(1):
         return _kind(name).train(task, seed)
+
+
+def require(name: str) -> None:
+    """Raises ``MissingExtraError`` with the install line where router ``name`` can't be trained here."""
+    needed = _kind(name).require
+    if needed is not None:
+        needed()
 
 
 def router_files(name: str, head: RouterHead) -> dict[str, bytes]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rbx.errors import BundleError
+from rbx.grid.answers import Answers
 from rbx.heads.encoder import Embeddings
 from rbx.heads.routers.head import AskedPrompts
 
@@ -24,7 +25,9 @@ class RouterTask:
     """N training prompts with the data sets they are from, M models; NaN where a label is missing.
 
     ``embeddings`` (N, dim) are unit vectors of the bundle's encoder; ``score`` and ``output_tokens`` (N, M);
-    ``input_tokens`` (N,); ``price_in_usd`` and ``price_out_usd`` (M,) are per token.
+    ``input_tokens`` (N,); ``price_in_usd`` and ``price_out_usd`` (M,) are per token. ``encoder_path`` is what
+    a router that fine-tunes an encoder starts from; None leaves it to the router. ``answers`` N × M are read
+    for those who learn from texts; None where nobody asked for them.
     """
 
     models: tuple[str, ...]
@@ -36,6 +39,8 @@ class RouterTask:
     output_tokens: Floats
     price_in_usd: Floats
     price_out_usd: Floats
+    encoder_path: str | None = None
+    answers: Answers | None = None
 
     def __post_init__(self) -> None:
         """Raises ``BundleError`` where nothing could be learnt."""
@@ -74,16 +79,15 @@ class RouterTask:
 
     def rows(self, keep: Ints) -> RouterTask:
         """The task of some prompts alone."""
-        return RouterTask(
-            self.models,
-            tuple(self.texts[row] for row in keep.tolist()),
-            tuple(self.sources[row] for row in keep.tolist()),
-            self.embeddings[keep],
-            self.score[keep],
-            self.input_tokens[keep],
-            self.output_tokens[keep],
-            self.price_in_usd,
-            self.price_out_usd,
+        return replace(
+            self,
+            texts=tuple(self.texts[row] for row in keep.tolist()),
+            sources=tuple(self.sources[row] for row in keep.tolist()),
+            embeddings=self.embeddings[keep],
+            score=self.score[keep],
+            input_tokens=self.input_tokens[keep],
+            output_tokens=self.output_tokens[keep],
+            answers=None if self.answers is None else tuple(self.answers[row] for row in keep.tolist()),
         )
 
     def folds(self, rng: np.random.Generator) -> Iterator[tuple[Ints, Ints]]:

@@ -6,9 +6,12 @@ from dataclasses import replace
 
 import numpy as np
 
+from rbx.heads.routers.build import ROUTERS
 from rbx.heads.routers.head import AskedPrompts
 from rbx.heads.routers.task import RouterTask
 
+# All but those that need torch or the texts of answers, which have tests of their own.
+PLAIN_ROUTERS = tuple(name for name in ROUTERS if name not in ("best-route", "cascade"))
 MODELS = ("small", "middle", "large")
 KINDS = 3
 SUBJECTS = ("geometry of circles", "history of Rome", "sorting in Python")

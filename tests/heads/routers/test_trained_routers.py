@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from rbx.errors import BundleError
-from rbx.heads.routers.build import ROUTERS, read_router, router_digest, router_files, train_router
-from tests.heads.routers.planted import kinds, planted, some, with_missing
+from rbx.heads.routers.build import read_router, router_digest, router_files, train_router
+from tests.heads.routers.planted import PLAIN_ROUTERS, kinds, planted, some, with_missing
 
 
-@pytest.mark.parametrize("name", ROUTERS)
+@pytest.mark.parametrize("name", PLAIN_ROUTERS)
 def test_learns_which_model_answers_which_kind_of_prompt(name: str) -> None:
     task, fresh = planted(), planted(seed=1)
     head = train_router(name, task, seed=0)
@@ -18,7 +18,7 @@ def test_learns_which_model_answers_which_kind_of_prompt(name: str) -> None:
     assert (picked == kinds(fresh)).mean() > 0.95
 
 
-@pytest.mark.parametrize("name", ROUTERS)
+@pytest.mark.parametrize("name", PLAIN_ROUTERS)
 def test_is_the_same_after_it_was_stored_and_when_it_is_trained_again(name: str) -> None:
     task = planted()
     head = train_router(name, task, seed=0)
@@ -29,7 +29,7 @@ def test_is_the_same_after_it_was_stored_and_when_it_is_trained_again(name: str)
     assert router_digest(name, train_router(name, task, seed=0)) == router_digest(name, head)
 
 
-@pytest.mark.parametrize("name", ROUTERS)
+@pytest.mark.parametrize("name", PLAIN_ROUTERS)
 def test_scores_of_a_prompt_do_not_depend_on_its_batch(name: str) -> None:
     task = planted()
     head = train_router(name, task, seed=0)
@@ -38,7 +38,7 @@ def test_scores_of_a_prompt_do_not_depend_on_its_batch(name: str) -> None:
     assert np.allclose(whole, alone, rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize("name", ROUTERS)
+@pytest.mark.parametrize("name", PLAIN_ROUTERS)
 def test_missing_labels_are_left_out_and_never_count_as_failures(name: str) -> None:
     task = with_missing(planted(480), 0.3)
     # Model 2 loses the labels of most answers that were right: taken for zeros it would never be chosen.
@@ -50,7 +50,7 @@ def test_missing_labels_are_left_out_and_never_count_as_failures(name: str) -> N
     assert (picked[kinds(fresh) == 2] == 2).mean() > 0.6
 
 
-@pytest.mark.parametrize("name", ROUTERS)
+@pytest.mark.parametrize("name", PLAIN_ROUTERS)
 def test_refuses_what_nothing_can_be_learnt_from(name: str) -> None:
     task = planted()
     with pytest.raises(BundleError, match="large"):

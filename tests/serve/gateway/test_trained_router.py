@@ -10,11 +10,11 @@ import pytest
 from rbx.errors import ConfigError
 from rbx.heads.bundle import Bundle
 from rbx.heads.routers.avengers_pro import AvengersPro
-from rbx.heads.routers.build import ROUTERS
 from rbx.heads.routers.head import AskedPrompts
 from rbx.heads.routers.train import train_routers
 from tests.heads import pools
 from tests.heads.conftest import HashEncoder
+from tests.heads.routers.planted import PLAIN_ROUTERS
 from tests.serve.gateway.serving import config, serving, small_pool
 
 PROMPTS = [f"{topic} question {k}" for topic in ("algebra", "history") for k in range(700, 708)]
@@ -24,7 +24,7 @@ PROMPTS = [f"{topic} question {k}" for topic in ("algebra", "history") for k in 
 def taught(bundle: Bundle, tmp_path_factory: pytest.TempPathFactory) -> Bundle:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
-        fuller = train_routers(bundle, pools.view(), small_pool(), ROUTERS, seed=0)[0]
+        fuller = train_routers(bundle, pools.view(), small_pool(), PLAIN_ROUTERS, seed=0)[0]
     vars(fuller)["encoder"] = HashEncoder()
     return fuller
 

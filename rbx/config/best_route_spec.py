@@ -1,0 +1,32 @@
+"""BEST-Route as it stands in an experiment file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal
+
+from pydantic import Field
+
+from rbx.config.base import Text, UnitFloat
+from rbx.config.routed_policy import RoutedPolicy
+from rbx.config.router_spec import RoutedSpec
+
+
+class BestRouteSpec(RoutedSpec):
+    """Where no probability reaches ``threshold``, ``fallback`` answers; null is the cheapest model."""
+
+    kind: Literal["best-route"]
+    threshold: tuple[UnitFloat, ...] = Field((0.0,), min_length=1)
+    fallback: Text | None = None
+
+    def expand(self, models: tuple[str, ...]) -> Iterator[RoutedPolicy]:
+        """One policy a threshold, dispatcher and path; an unknown fallback is refused."""
+        if self.fallback is not None and self.fallback not in models:
+            raise ValueError(
+                f"best-route: the pool has no model {self.fallback!r} to fall back on; it has "
+                f"{', '.join(models)}"
+            )
+        for threshold in self.threshold:
+            # Who is always sure never falls back: one policy, whatever the fallback.
+            fallback = self.fallback if threshold > 0 else None
+            yield from self.routed(router="best-route", threshold=threshold, fallback=fallback)
