@@ -22,6 +22,7 @@ from rbx.report.figures.style import (
     PAPER,
     RULE,
     WIDTH_IN,
+    plain_log_ticks,
     styled,
     write_foot,
 )
@@ -114,6 +115,8 @@ def _against_identity(axes: Axes, shown: Sequence[Judged]) -> None:
         _mark(axes, each, x, y)
     axes.set_xlim(low, high)
     axes.set_ylim(low, high)
+    for axis in (axes.xaxis, axes.yaxis):
+        plain_log_ticks(axis, high / low)
     axes.set_xlabel("published, each in its own unit")
     axes.set_ylabel("ours")
 
@@ -130,15 +133,15 @@ def _ratios(axes: Axes, shown: Sequence[Judged]) -> None:
     axes.set_yticks([])
     axes.set_ylim(-1, len(shown))
     axes.grid(axis="y", visible=False)
-    axes.xaxis.set_major_formatter("{x:g}")
-    axes.xaxis.set_minor_formatter(lambda x, _: f"{x:g}" if round(x, 6) in (0.5, 2.0, 5.0) else "")
+    low, high = axes.get_xlim()
+    plain_log_ticks(axes.xaxis, high / low)
     axes.set_xlabel("ours ÷ published, one row a claim")
 
 
 def _differences(study: ClaimsStudy, shown: list[Judged]) -> Drawing:
-    height = 1.3 + 0.24 * len(shown)
+    height = 1.5 + 0.24 * len(shown)
     figure = Figure(figsize=(WIDTH_IN, height))
-    axes = figure.add_axes((0.34, 0.85 / height, 0.64, 1.0 - 1.2 / height))
+    axes = figure.add_axes((0.34, 0.95 / height, 0.64, 1.0 - 1.3 / height))
     axes.axvline(0.0, color=INK, lw=0.8)
     axes.axvline(1.0, color=FAINT, lw=0.9, ls=(0, (4, 3)))
     for row, each in enumerate(reversed(shown)):
@@ -151,7 +154,7 @@ def _differences(study: ClaimsStudy, shown: list[Judged]) -> Drawing:
     axes.set_yticks(range(len(shown)), [printable(each.claim.id) for each in reversed(shown)])
     axes.set_ylim(-0.8, len(shown) - 0.2)
     axes.grid(axis="y", visible=False)
-    axes.set_xlabel("difference, in published differences: 1 is as published, below 0 the other direction")
+    axes.set_xlabel("ours ÷ the published difference (1: as published; below 0: other direction)")
     text = f"n = {len(shown)} differences. {_BARS} Grey: the published interval. {_HOLLOW}"
     write_foot(figure, text, " · ".join(study.kinds))
     same = sum(bool(each.finding.direction) for each in shown)

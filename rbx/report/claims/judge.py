@@ -10,8 +10,8 @@ import math
 
 from rbx.config.claims import BoundClaim, DifferenceClaim, RatioClaim, SignClaim, ValueClaim
 from rbx.report.claims.finding import Finding, OrderFinding, Verdict
+from rbx.report.claims.off_by import off_by
 from rbx.report.interval import Interval
-from rbx.report.number import percent
 
 Ends = tuple[float, float]
 
@@ -129,7 +129,7 @@ def _closeness(
     low, high = band
     near = low <= ours.value <= high
     allowed = f"{published:g} ± {(high - low) / 2:.3g}"
-    away = allowed if error is None else f"{percent(abs(error))} {'above' if error > 0 else 'below'} it"
+    away = allowed if error is None else off_by(error)
     verdict: Verdict = "holds"
     if near:
         why = f"close to the published figure ({away})" if error else "the published figure"

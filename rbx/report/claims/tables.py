@@ -7,10 +7,11 @@ from dataclasses import replace
 
 from rbx.config.claims import BoundClaim, DifferenceClaim, OrderClaim, SignClaim
 from rbx.report.claims.finding import VERDICTS, Finding, Verdict
+from rbx.report.claims.off_by import off_by
 from rbx.report.claims.scale import Scale, scale_of
 from rbx.report.claims.study import ClaimsStudy, Judged
 from rbx.report.claims.tally import NEAR, Part, Tally, tallies
-from rbx.report.number import UNKNOWN, percent, signed, significant, span
+from rbx.report.number import UNKNOWN, percent, significant, span
 from rbx.report.overload_mark import marked, with_footnote
 from rbx.report.table import Column, Table, Tone, Value
 
@@ -77,8 +78,8 @@ def artefact_tables(study: ClaimsStudy) -> Iterator[Table]:
         Column("ours", "with a 95 % bootstrap interval over prompts"),
         Column("off by", "ours ÷ published − 1"),
         Column("verdict", numeric=False),
-        Column("n", "scheduled requests of the first point, all seeds"),
         Column("remark", "where it does not hold: why we differ", numeric=False),
+        Column("n", "scheduled requests of the first point, all seeds"),
     )
     for artefact, judged in by_artefact.items():
         shown = ", ".join(dict.fromkeys(kind for each in judged for kind in each.kinds))
@@ -117,15 +118,18 @@ def _row(judged: Judged) -> tuple[Value, ...]:
     place = claim.where.partition(",")[2].strip()
     role = "calibrated" if claim.is_calibrated else "predicted"
     error = judged.finding.relative_error
+    order = ""
+    if isinstance(claim, OrderClaim):
+        order = "published order: " + " > ".join(_short(point) for point in looked_at(judged))
     return (
         Value(claim.id, sub=role),
-        Value(claim.says, sub=" · ".join(part for part in (place, claim.metric or "") if part)),
+        Value(claim.says, sub=" · ".join(part for part in (place, claim.metric or "", order) if part)),
         published_value(judged),
         our_value(judged),
-        Value(UNKNOWN, tone="mute") if error is None else Value(signed(percent(error)), sort=error),
+        Value(UNKNOWN, tone="mute") if error is None else Value(off_by(error), sort=error),
         _verdict(judged),
-        _n(judged),
         Value(remark_of(judged)),
+        _n(judged),
     )
 
 
@@ -166,7 +170,7 @@ def published_value(judged: Judged) -> Value:
     """The published statement as a figure or a sign."""
     claim, scale = judged.claim, scale_of(judged)
     if isinstance(claim, OrderClaim):
-        return Value("order", sub=" > ".join(_short(point) for point in looked_at(judged)))
+        return Value("order")
     if isinstance(claim, SignClaim):
         return Value(claim.published)
     if isinstance(claim, BoundClaim):

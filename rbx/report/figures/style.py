@@ -14,6 +14,7 @@ from typing import Any, Literal, cast
 import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullLocator
 
@@ -182,12 +183,15 @@ def log_where_wide(axes: Axes, which: Literal["x", "y"], values: list[float]) ->
     known = np.array([value for value in values if np.isfinite(value) and value > 0])
     if len(known) < 2 or known.max() / known.min() <= 15:
         return
-    few = known.max() / known.min() > 500
     if which == "x":
         axes.set_xscale("log")
     else:
         axes.set_yscale("log")
-    axis = axes.xaxis if which == "x" else axes.yaxis
-    axis.set_major_locator(LogLocator(subs=(1.0,) if few else (1.0, 2.0, 5.0)))
+    plain_log_ticks(axes.xaxis if which == "x" else axes.yaxis, known.max() / known.min())
+
+
+def plain_log_ticks(axis: Axis, ratio: float) -> None:
+    """Plain numbers at 1, 2 and 5 of each decade of a log axis, or at some 1s where ``ratio`` spans many."""
+    axis.set_major_locator(LogLocator(subs=(1.0,) if ratio > 500 else (1.0, 2.0, 5.0)))
     axis.set_major_formatter("{x:g}")
     axis.set_minor_locator(NullLocator())

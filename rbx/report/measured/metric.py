@@ -111,7 +111,7 @@ def _latencies() -> Iterable[Metric]:
 
 def _rates() -> Iterable[Metric]:
     cost = of_runs(MEAN_RATIOS["cost_usd"])
-    yield Metric("cost_per_request_usd", "cost", "USD per 1,000", usd_per_thousand, False, cost)
+    yield Metric("cost_per_request_usd", "cost", "$ / 1,000", usd_per_thousand, False, cost)
     yield _per_second("throughput_per_s", of_runs(MEAN_RATIOS["throughput_per_s"]))
     yield _per_second(
         "throughput_to_last_completion_per_s", Whole(lambda m: m.throughput_to_last_completion_per_s)
