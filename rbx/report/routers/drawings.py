@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -10,7 +11,7 @@ from matplotlib.figure import Figure
 
 from rbx.report.bootstrap import LEVEL
 from rbx.report.figures.drawing import Drawing, finish
-from rbx.report.figures.labels import place_labels
+from rbx.report.figures.labels import Line, place_labels
 from rbx.report.figures.style import (
     FAINT,
     FAMILY_COLOURS,
@@ -111,7 +112,8 @@ def _plane(study: RouterStudy) -> Drawing:
     axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=3, fontsize=7.5, handletextpad=0.4)
     best = sorted(range(len(x)), key=lambda k: -y[k])[:_NAMED]
     names = [(x[k], y[k], printable(singles.settings[k])) for k in best]
-    place_labels(figure, axes, names, list(zip(x, y, strict=True)), [], [])
+    axes.autoscale_view()  # names are placed by the final limits
+    place_labels(figure, axes, names, list(zip(x, y, strict=True)), _pieces(study.curves), [])
     _foot(figure, study, "Small marks: settings of a router; lines: their non-decreasing convex hulls.")
     words = "; ".join(f"{curve.label} AIQ {score(curve.area.value)}" for curve in study.curves)
     return finish(
@@ -120,6 +122,15 @@ def _plane(study: RouterStudy) -> Drawing:
         title="Quality over cost as each router's trade-off is turned",
         alt=f"Curves of quality over cost, with single models, oracle and random choice: {words}.",
     )
+
+
+def _pieces(curves: Sequence[Curve]) -> list[Line]:
+    """The hulls as pieces of line."""
+    pieces: list[Line] = []
+    for curve in curves:
+        corners = [(1000 * cost, quality) for cost, quality in curve.corners]
+        pieces += list(pairwise(corners))
+    return pieces
 
 
 def _curve(axes: Axes, curve: Curve, hue: str, mark: str) -> None:

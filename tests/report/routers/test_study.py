@@ -11,14 +11,18 @@ import pytest
 from rbx.grid.schema import GridView
 from rbx.heads.knn import KnnHead, Labels
 from rbx.heads.progress import silent
+from rbx.heads.routers.asked import asked_router
 from rbx.heads.routers.build import train_router
 from rbx.report.paired import Resampling
 from rbx.report.routers import retraining
 from rbx.report.routers.allocation import BEST_SINGLE, ORACLE, RANDOM, best_single
 from rbx.report.routers.answers import answers
-from rbx.report.routers.contender import all_contenders, plain_contenders
+from rbx.report.routers.contender import all_contenders, plain_contenders, policies_of
+from rbx.report.routers.curves import curves
 from rbx.report.routers.flips import flip_rows
+from rbx.report.routers.hull_area import hull
 from rbx.report.routers.label_noise import RATES, falsified
+from rbx.report.routers.means import drawn_prompts
 from rbx.report.routers.population import Material
 from rbx.report.routers.price_vectors import OWN, price_variants
 from rbx.report.routers.prompt_noise import Noise
@@ -321,3 +325,38 @@ def test_routers_that_send_everything_to_one_model_are_named_and_not_called_best
     assert "stuck" not in " ".join(found[0].lines)
     assert "stuck" in found[0].note
     assert any("stuck (large)" in line for line in found[1].lines)
+
+
+def test_areas_and_their_intervals_are_those_of_curves_drawn_anew_in_each_resample(
+    material: Material,
+) -> None:
+    people, resampling = material.population, Resampling(n_resamples=60, seed=9)
+    curve = next(each for each in curves(material, resampling) if each.label == "avengers-pro")
+    rows, known = np.arange(people.n), ~np.isnan(people.cost_usd[:, 0])
+    bundle = material.bundle
+    points = []
+    for weight in np.linspace(0, 1, 21).round(4):
+        (policy,) = policies_of(bundle, "avengers-pro", performance_weight=[float(weight)])
+        picks = asked_router(bundle, policy, material.pool).score(people.asked).argmax(axis=1)
+        points.append((people.cost_usd[rows, picks], people.score[rows, picks]))
+    means = people.cost_usd[known].mean(axis=0)
+    cheapest, dearest = int(means.argmin()), int(means.argmax())
+
+    def area(drawn: np.ndarray[tuple[int], np.dtype[np.int64]]) -> float:
+        paid = drawn[known[drawn]]
+        cost, quality = (np.array(each) for each in zip(
+            (people.cost_usd[paid, cheapest].mean(), people.score[drawn, cheapest].mean()),
+            *((c[paid].mean(), q[drawn].mean()) for c, q in points),
+            strict=True,
+        ))  # fmt: skip
+        low, high = cost[0], people.cost_usd[paid, dearest].mean()
+        fine = np.linspace(low, high, 20_001)
+        return float(np.trapezoid(np.interp(fine, *hull(cost, quality)), fine) / (high - low))
+
+    assert curve.area.value == pytest.approx(area(rows), abs=1e-5)
+    drawn = [
+        area(np.repeat(rows, counts)) for chunk in drawn_prompts(people.n, resampling) for counts in chunk
+    ]
+    assert [curve.area.low, curve.area.high] == pytest.approx(
+        np.quantile(drawn, [0.025, 0.975]).tolist(), abs=1e-5
+    )
