@@ -12,6 +12,7 @@ from rbx.config.policy import ExternalPolicy, SinglePolicy
 from rbx.errors import ConfigError
 from rbx.serve.watch.addresses import Addresses
 from rbx.sweep.live.asking import Asker, bearer
+from rbx.sweep.live.fault import TargetFault
 from rbx.sweep.live.identity import Identity, ServerIdentity, told_version
 from rbx.sweep.live.prefix_cache import reset_all
 from rbx.sweep.live.readiness import NOBODY_S, Tell, await_endpoint, gone, unheard
@@ -75,8 +76,14 @@ class OpenAiServers:
         return True
 
     async def lost(self) -> str | None:
-        """See ``LiveTarget``."""
-        return await gone(self._asker, f"{self.url}/models", bearer(self.key), errors_too=True)
+        """See ``LiveTarget``; a server that has come to serve another model is not the one that was asked."""
+        if why := await gone(self._asker, f"{self.url}/models", bearer(self.key), errors_too=True):
+            return why
+        try:
+            await await_endpoint(self._asker, self.url, self.key, self.model, 0.0)
+        except TargetFault as fault:
+            return str(fault) if fault.kind == "wrong_model" else None
+        return None
 
     async def reset_prefix_caches(self) -> tuple[str, ...]:
         """See ``LiveTarget``."""

@@ -203,3 +203,21 @@ def test_no_policy_of_ours_is_put_in_force_there() -> None:
 
     with endpoint({}) as (url, _), pytest.raises(ConfigError, match="not ours to change"):
         on(url, work)
+
+
+def test_an_endpoint_that_changes_its_model_amid_a_cell_is_lost() -> None:
+    pages: dict[str, tuple[int, Any]] = {"/v1/models": (200, MODELS)}
+
+    async def swapped(servers: LiveTarget) -> tuple[str | None, str | None, str | None]:
+        await servers.ready()
+        before = await servers.lost()
+        pages["/v1/models"] = (200, {"data": [{"id": "other"}]})
+        after = await servers.lost()
+        pages["/v1/models"] = (429, {})  # busy, and nothing told of its models
+        return before, after, await servers.lost()
+
+    with endpoint(pages) as (url, _):
+        before, after, busy = on(url, swapped)
+    assert (before, busy) == (None, None)
+    assert after is not None
+    assert "serves other, not 'small'" in after
