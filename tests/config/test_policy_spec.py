@@ -51,6 +51,15 @@ EXAMPLES: list[dict[str, Any]] = [
     {"kind": "always", "model": "*", "dispatch": ["random"], "batched": [False]},
     {"kind": "random"},
     {"kind": "mix", "shares": {"small": 3.0, "large": 0.0}},
+    {"kind": "routebalance", "weights": [[0.5, 0.3, 0.2]], "filter": [None, "budget", "none"]},
+    {"kind": "bear", "filter": [{"kind": "timebill", "time_budget_s": 9.0, "on_empty": "shed"}]},
+    {"kind": "latency-agnostic", "filter": ["polyserve"]},
+    {"kind": "score", "filter": [{"kind": "slos-serve", "ttft_s": 1.0, "tpot": "prior"}]},
+    {
+        "kind": "always",
+        "model": "*",
+        "filter": [{"kind": "cdf", "theta": 0.9, "mode": "hard", "ttft": "bea"}],
+    },
     {"kind": "external", "name": "their router"},
 ]
 
