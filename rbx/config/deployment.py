@@ -57,7 +57,7 @@ class InBatch(_Rung):
     kind: Literal["in-batch"] = "in-batch"
 
     @property
-    def queue(self) -> ScoringQueue | None:
+    def queue(self) -> None:
         """None."""
         return None
 
@@ -68,7 +68,7 @@ class Serial(_Rung):
     kind: Literal["serial"] = "serial"
 
     @property
-    def queue(self) -> ScoringQueue | None:
+    def queue(self) -> ScoringQueue:
         """One worker, one prompt."""
         return ScoringQueue(workers=1, max_size=1, window_s=0.0, rpc_s=0.0)
 
@@ -82,7 +82,7 @@ class Microbatch(_Rung):
     window_s: _Seconds = 0.01
 
     @property
-    def queue(self) -> ScoringQueue | None:
+    def queue(self) -> ScoringQueue:
         """One worker, many prompts."""
         return ScoringQueue(workers=1, max_size=self.max_size, window_s=self.window_s, rpc_s=0.0)
 
@@ -97,7 +97,7 @@ class Sidecar(_Rung):
     rpc_s: _Seconds = 0.001
 
     @property
-    def queue(self) -> ScoringQueue | None:
+    def queue(self) -> ScoringQueue:
         """One worker, many prompts, a way to go."""
         return ScoringQueue(workers=1, max_size=self.max_size, window_s=self.window_s, rpc_s=self.rpc_s)
 
@@ -110,7 +110,7 @@ class Concurrent(_Rung):
     workers: _Workers = 8
 
     @property
-    def queue(self) -> ScoringQueue | None:
+    def queue(self) -> ScoringQueue:
         """Many workers, one prompt each."""
         return ScoringQueue(workers=self.workers, max_size=1, window_s=0.0, rpc_s=0.0)
 

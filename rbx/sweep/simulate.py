@@ -304,27 +304,15 @@ class SimulatedCell:
         if self._cascade is not None:
             self._cascade.dispatched(requests, slots, instance, output, output < wanted)
 
-    def _waits(self, closed_s: Floats, ready_s: Floats) -> dict[str, Floats | None]:
-        """What a request waits for until its batch is ready: parts that add up, each (N,)."""
+    def _waits(self, closed_s: Floats, ready_s: Floats) -> tuple[Floats | None, Floats, Floats]:
+        """Waits for scoring and for the batch, and reading the prompt: parts (N,) that add up."""
         arrived_s, scored = self._arriving.scheduled_s, self._scored
         if self._cascade is not None:
             cascade = self._cascade.ended()
-            return {
-                "scoring_wait_s": None,
-                "batch_wait_s": cascade.batch_wait_s,
-                "encode_s": cascade.encode_s,
-            }
+            return None, cascade.batch_wait_s, cascade.encode_s
         if scored is None:
-            return {
-                "scoring_wait_s": None,
-                "batch_wait_s": closed_s - arrived_s,
-                "encode_s": ready_s - closed_s,
-            }
-        return {
-            "scoring_wait_s": scored.began_s - arrived_s,
-            "batch_wait_s": closed_s - scored.back_s,
-            "encode_s": scored.back_s - scored.began_s,
-        }
+            return None, closed_s - arrived_s, ready_s - closed_s
+        return scored.began_s - arrived_s, closed_s - scored.back_s, scored.back_s - scored.began_s
 
     def _outcome(self) -> Outcome:
         n = len(self._arriving.prompt)
@@ -347,6 +335,7 @@ class SimulatedCell:
         batches = [decision.batch for decision in self._decisions]
         closed_s = per_batch([batch.closed_s for batch in batches])
         ready_s = per_batch([batch.ready_s for batch in batches])
+        scoring_wait_s, batch_wait_s, encode_s = self._waits(closed_s, ready_s)
         decided_s = per_batch([decision.decided_s for decision in self._decisions])
         instance = column("instance").astype(np.int64)
         placed = instance >= 0
@@ -377,7 +366,9 @@ class SimulatedCell:
             mode=column("mode").astype(np.int64),
             admitted=column("admitted").astype(np.int64) if filtered else None,
             admission=column("admission").astype(np.int64) if filtered else None,
-            **self._waits(closed_s, ready_s),
+            scoring_wait_s=scoring_wait_s,
+            batch_wait_s=batch_wait_s,
+            encode_s=encode_s,
             score_s=decided_s - ready_s if cascade is None else cascade.score_s,
             thrown_away_usd=None if cascade is None else cascade.thrown_away_usd,
             models_asked=None if cascade is None else cascade.models_asked,
