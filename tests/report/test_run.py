@@ -90,7 +90,7 @@ def test_every_file_is_there_and_speaks_of_every_cell(report: Report) -> None:
         "radar",
         "tier-mix",
     ):
-        assert {f"{stem}.svg", f"{stem}.png"} <= names
+        assert {f"{stem}.svg", f"{stem}.png", f"{stem}.pdf"} <= names
 
 
 def test_the_page_asks_nothing_of_the_network(report: Report) -> None:
