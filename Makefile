@@ -2,6 +2,8 @@
 # make test   install with the development tools, then the tests
 # make check  formatting, lint and types
 # make bench  speed of the hot paths
+# make bear   every experiment of BEAR's paper
+# make paper  every table and figure of RouteBalance's paper, then our figures beside the published ones
 # make clean  remove environments and caches; datasets and results stay
 # make test-vllm  install the CPU build of vLLM (gigabytes), then the tests that compare with it
 # make validate   the same comparison in full (RBX_TRUTH_SCENES sets its size), the engine beside a real run,
@@ -14,7 +16,7 @@ VLLM_VENV := .venv-vllm
 VLLM_BIN := $(VLLM_VENV)/bin
 VLLM_PIP := $(VLLM_BIN)/python -m pip --disable-pip-version-check install --quiet
 
-.PHONY: run test check bench test-vllm validate bear clean
+.PHONY: run test check bench test-vllm validate bear paper paper-sweeps clean
 .DEFAULT_GOAL := run
 .DELETE_ON_ERROR:
 
@@ -98,6 +100,67 @@ bear: $(VENV)/.installed
 	  workload.sources=[synthetic/$(t)]))
 	$(foreach l,true false,$(foreach d,0.0 0.05 0.25 1.0,$(call bear_sweep,age,bear-age-$(d)-ledger-$(l),--set \
 	  scheduler.telemetry.delay_s=$(d) --set scheduler.ledger=$(l))))
+
+# RouteBalance's paper. A sweep is NAME of experiments/paper/, or a variant: its file and what it sets. Each is done
+# when its report is there; a run that was interrupted goes on, and one after a file was edited does what depends on it.
+PAPER := experiments/paper
+# MiniLM (PAPER_ENCODER=minilm) takes minutes more for the 18,608 prompts, once.
+PAPER_ENCODER := static
+PAPER_BUNDLE := results/bundles/paper
+PAPER_TIMES := results/paper-times.txt
+PAPER_SWEEPS := radar intervals overhead overhead-whole-batch ladder semantic-router arms arm4 arm4-square \
+	budgets-tight budgets-medium budgets-loose seeds reseed second-judge batching batching-fifo batching-fixed8 \
+	sizes-adaptive sizes-1 sizes-4 sizes-8 sizes-16 sizes-32 tier-loss tier-loss-14b prices prices-flat square bursty overload safety
+paper_fixed = --set 'scheduler.batching={mode: fixed, max_size: $(1), window_s: 0.1}'
+of-budgets-tight := budgets --set workload.budget.share=0.75
+of-budgets-medium := budgets --set workload.budget.share=0.45
+of-budgets-loose := budgets --set workload.budget.share=0.30
+of-batching-fifo := batching --set scheduler.order=fifo
+of-batching-fixed8 := batching $(call paper_fixed,8)
+of-sizes-adaptive := sizes
+$(foreach n,1 4 8 16 32,$(eval of-sizes-$(n) := sizes $(call paper_fixed,$(n))))
+paper_flat = {in_usd_per_mtok: 0.1, out_usd_per_mtok: 0.1}
+of-prices-flat := prices --set 'prices={72b-a100x4: $(paper_flat), 14b-v100x4: $(paper_flat), 7b-a30: $(paper_flat), \
+	3b-a30: $(paper_flat)}'
+of-tier-loss-14b := tier-loss --set tier_loss.tier=14b-v100x4
+paper_variant = $(or $(of-$(1)),$(1))
+paper_report = results/paper-$(1)/report/index.html
+
+# $(call timed,what,command): the command, and how long it took.
+define timed
+	@begin=$$(date +%s); $(2) || exit $$?; took=$$(( $$(date +%s) - begin )); \
+	  printf '%5d s  %s\n' "$$took" '$(1)' | tee -a $(PAPER_TIMES)
+endef
+
+# Two sweeps at a time on two cores: most of them are short, and a report keeps one core busy.
+paper: $(VENV)/.installed
+	@mkdir -p results && : > $(PAPER_TIMES)
+	@begin=$$(date +%s); \
+	$(MAKE) --no-print-directory $(PAPER_BUNDLE).trained && \
+	$(MAKE) --no-print-directory $(call paper_report,frontier) PAPER_JOBS=2 && \
+	$(MAKE) --no-print-directory -j2 paper-sweeps PAPER_JOBS=1 && \
+	printf '%5d s  all of it\n' "$$(( $$(date +%s) - begin ))" | tee -a $(PAPER_TIMES)
+	@$(BIN)/rbx report --claims $(PAPER)/published.yaml || test $$? -eq 3
+
+paper-sweeps: $(foreach s,$(PAPER_SWEEPS),$(call paper_report,$(s)))
+
+datasets/paper/manifest.json: experiments/datasets/paper.yaml | $(VENV)/.installed
+	$(call timed,the grid,$(BIN)/rbx build-dataset $< --force > /dev/null)
+
+$(PAPER_BUNDLE).trained: datasets/paper/manifest.json experiments/pools/paper.yaml
+	$(call timed,heads,$(BIN)/rbx train datasets/paper --pool experiments/pools/paper.yaml --out $(PAPER_BUNDLE) \
+	  --encoder $(PAPER_ENCODER) --no-compare > /dev/null)
+	$(call timed,routers,$(BIN)/rbx train datasets/paper --pool experiments/pools/paper.yaml --out $(PAPER_BUNDLE) \
+	  --router avengers-pro --router best-route-frozen --router semantic-router > /dev/null)
+	@touch $@
+
+# What a report prints stands in its page.
+.SECONDEXPANSION:
+results/paper-%/report/index.html: $(PAPER)/$$(firstword $$(call paper_variant,$$*)).yaml $(PAPER_BUNDLE).trained
+	$(call timed,$*: cells,$(BIN)/rbx sweep $< --set name=paper-$* \
+	  $(wordlist 2,99,$(call paper_variant,$*)) --jobs $(PAPER_JOBS) > /dev/null 2> results/paper-$*.log || \
+	  { cat results/paper-$*.log >&2; exit 1; })
+	$(call timed,$*: report,$(BIN)/rbx report results/paper-$* > /dev/null)
 
 # The comparison holds for one release of vLLM, which needs Python 3.11 to 3.14 and one release of torch;
 # left to itself the resolver would fetch a newer torch. The image and sound libraries that come along are

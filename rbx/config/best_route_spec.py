@@ -13,9 +13,12 @@ from rbx.config.router_spec import RoutedSpec
 
 
 class BestRouteSpec(RoutedSpec):
-    """Where no probability reaches ``threshold``, ``fallback`` answers; null is the cheapest model."""
+    """Where no probability reaches ``threshold``, ``fallback`` answers; null is the cheapest model.
 
-    kind: Literal["best-route"]
+    ``best-route-frozen`` learns the same labels on the bundle's own embeddings, without torch.
+    """
+
+    kind: Literal["best-route", "best-route-frozen"]
     threshold: tuple[UnitFloat, ...] = Field((0.0,), min_length=1)
     fallback: Text | None = None
 
@@ -29,4 +32,4 @@ class BestRouteSpec(RoutedSpec):
         for threshold in self.threshold:
             # Who is always sure never falls back: one policy, whatever the fallback.
             fallback = self.fallback if threshold > 0 else None
-            yield from self.routed(router="best-route", threshold=threshold, fallback=fallback)
+            yield from self.routed(router=self.kind, threshold=threshold, fallback=fallback)

@@ -51,10 +51,16 @@ def _listed(data: dict[str, Any], *names: str) -> dict[str, Any]:
 
 def _routed(data: dict[str, Any]) -> dict[str, Any]:
     router = data["router"]
-    own = {"always": ("model",), "mix": ("shares",), "best-route": ("fallback",)}.get(router, ())
+    own = {
+        "always": ("model",),
+        "mix": ("shares",),
+        "best-route": ("fallback",),
+        "best-route-frozen": ("fallback",),
+    }.get(router, ())
     swept = {
         "avengers-pro": ("performance_weight",),
         "best-route": ("threshold",),
+        "best-route-frozen": ("threshold",),
         "cascade": ("mean_budget_usd", "cost_weight_per_usd"),
         "matrix-factorisation": ("threshold",),
         "omni-router": ("min_quality",),

@@ -16,6 +16,7 @@ from rbx.config.single_policy import Single
 TrainedRouterName = Literal[
     "avengers-pro",
     "best-route",
+    "best-route-frozen",
     "cascade",
     "linear",
     "matrix-factorisation",

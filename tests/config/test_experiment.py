@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parents[2]
 EXPERIMENTS = sorted(
     path
     for path in (ROOT / "experiments").rglob("*.yaml")
-    if path.parent.name not in ("pools", "datasets", "launch")
+    if path.parent.name not in ("pools", "datasets", "launch") and path.name != "published.yaml"
 )
 
 

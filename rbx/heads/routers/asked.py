@@ -13,6 +13,7 @@ from rbx.heads.bundle import Bundle
 from rbx.heads.encoder import Embeddings
 from rbx.heads.routers.avengers_pro import AvengersPro
 from rbx.heads.routers.best_route.router import BestRoute
+from rbx.heads.routers.best_route_frozen import BestRouteFrozen
 from rbx.heads.routers.cascade.router import Cascade
 from rbx.heads.routers.head import AskedPrompts, RouterHead
 from rbx.heads.routers.matrix_factorisation import MatrixFactorisation
@@ -47,7 +48,7 @@ def asked_router(bundle: Bundle, policy: RoutedPolicy, pool: Pool) -> RouterHead
         return head.above(policy.threshold)
     if isinstance(head, MatrixFactorisation) and policy.threshold is not None:
         return head.between(policy.threshold)
-    if isinstance(head, BestRoute) and policy.threshold is not None:
+    if isinstance(head, (BestRoute, BestRouteFrozen)) and policy.threshold is not None:
         return head.sure_from(policy.threshold, policy.fallback)
     if isinstance(head, Cascade):
         return _planned(head.priced(*model_prices_usd(pool)), policy)

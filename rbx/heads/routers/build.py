@@ -12,7 +12,15 @@ import numpy as np
 
 from rbx.errors import BundleError
 from rbx.heads.manifest import canonical
-from rbx.heads.routers import avengers_pro, linear, matrix_factorisation, mlp, semantic_router, source_best
+from rbx.heads.routers import (
+    avengers_pro,
+    best_route_frozen,
+    linear,
+    matrix_factorisation,
+    mlp,
+    semantic_router,
+    source_best,
+)
 from rbx.heads.routers.best_route import router as best_route
 from rbx.heads.routers.best_route import train as best_route_training
 from rbx.heads.routers.best_route.starting_point import require_torch
@@ -32,6 +40,7 @@ _KINDS = {
     "avengers-pro": _Kind(avengers_pro.train, avengers_pro.restore),
     "best-route": _Kind(best_route_training.train, best_route.restore, require_torch),
     "cascade": _Kind(cascade_training.train, cascade.restore),
+    "best-route-frozen": _Kind(best_route_frozen.train, best_route_frozen.restore),
     "linear": _Kind(linear.train, linear.restore),
     "matrix-factorisation": _Kind(matrix_factorisation.train, matrix_factorisation.restore),
     "mlp": _Kind(mlp.train, mlp.restore),

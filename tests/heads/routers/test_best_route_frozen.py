@@ -1,0 +1,62 @@
+"""The classifier on a frozen encoder: ties in equal parts, probabilities, threshold and fallback."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from rbx.errors import BundleError
+from rbx.heads.routers.best_route_frozen import BestRouteFrozen, train
+from tests.heads.routers.planted import kinds, planted
+
+
+def test_probabilities_sum_to_one_and_agree_with_scikit_learn_s() -> None:
+    from sklearn.linear_model import LogisticRegression
+
+    task = planted()
+    head = train(task, 0)
+    found = head.probabilities(task.prompts)
+    assert found.sum(axis=1) == pytest.approx(1.0)
+    best = task.score == task.score.max(axis=1, keepdims=True)
+    row, model = np.nonzero(best)
+    fit = LogisticRegression(C=head.strength, max_iter=300).fit(
+        task.embeddings.astype(np.float64)[row], model, sample_weight=1.0 / best.sum(axis=1)[row]
+    )
+    assert fit.classes_.tolist() == [0, 1, 2]
+    assert found == pytest.approx(fit.predict_proba(task.embeddings.astype(np.float64)), abs=1e-9)
+
+
+def test_prompts_that_all_models_answer_alike_favour_none() -> None:
+    task = planted()
+    alike = replace(task, score=np.ones_like(task.score))
+    assert train(alike, 0).probabilities(task.prompts) == pytest.approx(1 / 3, abs=1e-3)
+
+
+def test_a_model_that_is_never_best_is_never_chosen() -> None:
+    task = planted()
+    fit = train(replace(task, score=task.score * np.array([1.0, 1.0, 0.0]) + np.array([0.1, 0.1, 0.0])), 0)
+    assert (fit.probabilities(task.prompts)[:, 2] == 0.0).all()
+    assert (fit.probabilities(task.prompts)[kinds(task) == 1].argmax(axis=1) == 1).mean() > 0.9
+
+
+def test_whoever_is_unsure_goes_to_the_fallback() -> None:
+    task = planted()
+    head = train(task, 0)
+    probabilities = head.probabilities(task.prompts)
+    threshold = float(np.median(probabilities.max(axis=1)))
+    unsure = probabilities.max(axis=1) < threshold
+    assert 0 < unsure.sum() < len(unsure)
+    named = head.sure_from(threshold, task.models[1]).score(task.prompts).argmax(axis=1)
+    assert (named[unsure] == 1).all()
+    assert (named[~unsure] == probabilities[~unsure].argmax(axis=1)).all()
+    default = head.sure_from(threshold, None).score(task.prompts).argmax(axis=1)
+    assert (default[unsure] == task.models.index(head.cheapest)).all()
+
+
+@pytest.mark.parametrize(("threshold", "fallback"), [(1.5, None), (-0.1, None), (0.5, "nobody")])
+def test_settings_out_of_range_are_refused(threshold: float, fallback: str | None) -> None:
+    head: BestRouteFrozen = train(planted(), 0)
+    with pytest.raises(BundleError):
+        head.sure_from(threshold, fallback)
