@@ -61,8 +61,10 @@ class Point:
 
 
 def family_of(policy: dict[str, Any]) -> str:
-    """``routebalance``, or the router of a routed policy: what a figure colours by."""
+    """``routebalance``, the router of a routed policy, a plug-in by name: what a figure colours by."""
     kind = str(policy.get("kind", "unknown"))
+    if kind == "plugin":
+        return f"plugin {policy.get('name')}"
     return str(policy.get("router", kind)) if kind == "routed" else kind
 
 
