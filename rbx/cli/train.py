@@ -22,7 +22,8 @@ def train(
         typer.Option(
             "--router",
             help="Train this router into the bundle at --out, which stays as it is otherwise: avengers-pro, "
-            "best-route, cascade, linear, matrix-factorisation, mlp, or all (repeatable).",
+            "best-route, cascade, linear, matrix-factorisation, mlp, semantic-router, source-best, or all "
+            "(repeatable).",
         ),
     ] = None,
     encoder_path: Annotated[

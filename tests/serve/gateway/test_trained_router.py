@@ -36,6 +36,7 @@ def taught(bundle: Bundle, tmp_path_factory: pytest.TempPathFactory) -> Bundle:
         {"kind": "mlp"},
         {"kind": "avengers-pro", "performance_weight": [1.0]},
         {"kind": "matrix-factorisation"},
+        {"kind": "semantic-router"},
     ],
     ids=lambda policy: str(policy["kind"]),
 )
