@@ -9,7 +9,7 @@ resample drew prompt p; for all cells at once that is a product of matrices.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -71,15 +71,72 @@ class Replicates:
     tails: Floats
 
 
-def resample_counts(n_prompts: int, n_resamples: int, seed: int) -> Iterator[Counts]:
-    """Chunks (rows, P) of how often each prompt was drawn; B rows in all, the same for a seed."""
+def resample_counts(n_prompts: int, n_resamples: int, seed: int, first_chunk: int = 0) -> Iterator[Counts]:
+    """Chunks (rows, P) of how often each prompt was drawn; B rows in all, the same for a seed.
+
+    Chunks before ``first_chunk`` are drawn, since each goes on from the one before it, but not counted.
+    """
     rng = np.random.default_rng(seed)
-    for start in range(0, n_resamples, _ROWS_PER_CHUNK):
+    for chunk, start in enumerate(range(0, n_resamples, _ROWS_PER_CHUNK)):
         rows = min(_ROWS_PER_CHUNK, n_resamples - start)
         drawn = rng.integers(0, n_prompts, size=(rows, n_prompts), dtype=np.int64)
+        if chunk < first_chunk:
+            continue
         drawn += np.arange(rows, dtype=np.int64)[:, None] * n_prompts
         counts = np.bincount(drawn.ravel(), minlength=rows * n_prompts)
         yield counts.astype(np.uint16).reshape(rows, n_prompts)
+
+
+@dataclass(frozen=True)
+class ResamplingTask:
+    """What is taken of every resample: the same in whatever shards of chunks it is done.
+
+    ``sums`` (P, K) are centred by ``centres`` (K,). ``weights`` are the distinct vectors of per-prompt
+    counts, ``which`` says the one of each mean, then of each tail.
+    """
+
+    sums: Floats
+    centres: Floats
+    weights: Floats
+    which: Ints
+    tails: list[TailColumn]
+    quantiles: tuple[float, ...]
+    n_resamples: int
+    seed: int
+
+    @property
+    def n_chunks(self) -> int:
+        """How many chunks there are; each has its own place among the replicates."""
+        return -(-self.n_resamples // _ROWS_PER_CHUNK)
+
+    def take(self, first: int, last: int) -> Replicates:
+        """The replicates of chunks ``first`` to ``last``, without the latter."""
+        n_prompts, n_means = self.sums.shape
+        n_rows = min(last * _ROWS_PER_CHUNK, self.n_resamples) - first * _ROWS_PER_CHUNK
+        means = np.empty((n_means, n_rows))
+        tail = np.empty((len(self.tails), len(self.quantiles), n_rows))
+        drawn_chunks = resample_counts(n_prompts, first * _ROWS_PER_CHUNK + n_rows, self.seed, first)
+        start = 0
+        with ThreadPoolExecutor() as threads:
+            for counts in drawn_chunks:
+                rows = slice(start, start + len(counts))
+                drawn = counts.astype(np.float64)
+                totals = self.weights @ drawn.T
+                of_means, of_tails = totals[self.which[:n_means]], totals[self.which[n_means:]]
+                means[:, rows] = _ratio(self.sums.T @ drawn.T, of_means) + self.centres[:, None]
+                chunk = partial(_tail_chunk, counts, self.quantiles)
+                for index, found in enumerate(threads.map(chunk, self.tails, of_tails)):
+                    tail[index, :, rows] = found
+                start = rows.stop
+        return Replicates(means, tail)
+
+
+Runner = Callable[[ResamplingTask], Replicates]
+
+
+def run_here(task: ResamplingTask) -> Replicates:
+    """All chunks one after the other in this process."""
+    return task.take(0, task.n_chunks)
 
 
 def replicate(
@@ -89,13 +146,14 @@ def replicate(
     *,
     n_resamples: int,
     seed: int,
+    run: Runner = run_here,
 ) -> Replicates:
-    """Every mean and tail quantile on every resample.
+    """Every mean and tail quantile on every resample; ``run`` says where.
 
     Quantiles interpolate linearly between order statistics, as ``numpy.percentile`` does. A
     resample without any value gives NaN. Raises ``StatisticsError`` on unusable input.
     """
-    n_prompts, n_means = columns.sums.shape
+    n_prompts = len(columns.sums)
     if n_prompts < 1 or n_resamples < 1:
         raise StatisticsError(f"can't draw {n_resamples} resamples of {n_prompts} prompts")
     if not (np.isfinite(columns.sums).all() and np.isfinite(columns.counts).all()):
@@ -106,20 +164,7 @@ def replicate(
     centres = np.nan_to_num(columns.values(), nan=0.0)
     centred = columns.sums - centres * columns.counts
     weights, which = distinct([*columns.counts.T, *(tail.per_prompt(n_prompts) for tail in tails)])
-    means = np.empty((n_means, n_resamples))
-    tail = np.empty((len(tails), len(quantiles), n_resamples))
-    start = 0
-    with ThreadPoolExecutor() as threads:
-        for counts in resample_counts(n_prompts, n_resamples, seed):
-            rows = slice(start, start + len(counts))
-            drawn = counts.astype(np.float64)
-            totals = weights @ drawn.T
-            means[:, rows] = _ratio(centred.T @ drawn.T, totals[which[:n_means]]) + centres[:, None]
-            chunk = partial(_tail_chunk, counts, quantiles)
-            for index, found in enumerate(threads.map(chunk, tails, totals[which[n_means:]])):
-                tail[index, :, rows] = found
-            start = rows.stop
-    return Replicates(means, tail)
+    return run(ResamplingTask(centred, centres, weights, which, tails, quantiles, n_resamples, seed))
 
 
 def distinct(vectors: list[Floats]) -> tuple[Floats, Ints]:

@@ -7,13 +7,23 @@ from itertools import chain
 
 import numpy as np
 
-from rbx.report.bootstrap import Floats, RatioColumns, Replicates, TailColumn, bounds, replicate
+from rbx.report.bootstrap import (
+    Floats,
+    RatioColumns,
+    Replicates,
+    Runner,
+    TailColumn,
+    bounds,
+    replicate,
+    run_here,
+)
 from rbx.report.interval import Interval, not_estimable, percentile_interval
 from rbx.report.labels import Labels
 from rbx.report.point import Point
-from rbx.report.requests import Bools, Ints, Requests
+from rbx.report.ratio import MEAN_RATIOS, mean_of
+from rbx.report.requests import Ints
 
-MEANS = ("quality", "e2e_s", "ttft_s", "cost_usd", "throughput_per_s")
+MEANS = tuple(MEAN_RATIOS)
 TAIL_METRICS = ("e2e_s", "ttft_s")
 QUANTILES = (0.95, 0.99)
 ORACLE = "oracle"
@@ -21,10 +31,11 @@ ORACLE = "oracle"
 
 @dataclass(frozen=True)
 class Resampling:
-    """How intervals are made; ``level`` is that of ``rbx.report.bootstrap``."""
+    """How intervals are made, and where; ``level`` is that of ``rbx.report.bootstrap``."""
 
     n_resamples: int = 10_000
     seed: int = 0
+    run: Runner = run_here
 
 
 class PairedPoints:
@@ -48,7 +59,12 @@ class PairedPoints:
         self._tail_prompts = [len(np.unique(tail.prompts)) for tail in tails]
         self._tail_values = [_quantiles(tail.values) for tail in tails]
         self.replicates: Replicates = replicate(
-            self.columns, tails, QUANTILES, n_resamples=resampling.n_resamples, seed=resampling.seed
+            self.columns,
+            tails,
+            QUANTILES,
+            n_resamples=resampling.n_resamples,
+            seed=resampling.seed,
+            run=resampling.run,
         )
 
     def mean(self, point: Point, metric: str) -> Interval:
@@ -63,13 +79,13 @@ class PairedPoints:
             return not_estimable(value, unpaired)
         n_prompts = int(min(self._known_prompts[a], self._known_prompts[b]))
         gap = self.replicates.means[a] - self.replicates.means[b]
-        return _from_replicates(value, gap, n_prompts, scale=abs(float(self._values[b])))
+        return from_replicates(value, gap, n_prompts, scale=abs(float(self._values[b])))
 
     def tail(self, point: Point, metric: str, quantile: float) -> Interval:
         """A tail quantile with its interval."""
         row, column = self._tail_row(point, metric), QUANTILES.index(quantile)
         value = float(self._tail_values[row][column])
-        return _from_replicates(value, self.replicates.tails[row, column], self._tail_prompts[row])
+        return from_replicates(value, self.replicates.tails[row, column], self._tail_prompts[row])
 
     def tail_difference(self, point: Point, baseline: Point, metric: str, quantile: float) -> Interval:
         """A tail quantile of ``point`` minus that of ``baseline``, within the same resamples."""
@@ -80,7 +96,7 @@ class PairedPoints:
             return not_estimable(value, unpaired)
         n_prompts = min(self._tail_prompts[a], self._tail_prompts[b])
         gap = self.replicates.tails[a, column] - self.replicates.tails[b, column]
-        return _from_replicates(value, gap, n_prompts, scale=abs(float(self._tail_values[b][column])))
+        return from_replicates(value, gap, n_prompts, scale=abs(float(self._tail_values[b][column])))
 
     def model_mean(self, rate_per_s: float, model: str) -> Interval:
         """Mean score of a model (or of ``ORACLE``) over the requests of a rate."""
@@ -109,7 +125,7 @@ class PairedPoints:
         return max((p for p in self.points if p.rate_per_s == rate_per_s), key=lambda p: len(p.cells))
 
     def _interval(self, row: int) -> Interval:
-        return _from_replicates(
+        return from_replicates(
             float(self._values[row]), self.replicates.means[row], int(self._known_prompts[row])
         )
 
@@ -141,30 +157,7 @@ class PairedPoints:
     def _point_columns(self, point: Point) -> list[tuple[Floats, Floats]]:
         runs = [cell.requests for cell in point.cells]
         at = np.searchsorted(self.universe, point.prompts)
-        ok = np.concatenate([run.ok for run in runs])
-        pairs = []
-        for metric in ("quality", "e2e_s", "ttft_s"):
-            values = np.concatenate([getattr(run, metric) for run in runs])
-            pairs.append(self._per_prompt(at, values, ok & np.isfinite(values)))
-        # Money spent on failed requests is spent too: all costs, per completed request.
-        cost_usd = np.concatenate([run.cost_usd for run in runs])
-        priced = np.isfinite(cost_usd)
-        spent, _ = self._per_prompt(at, cost_usd, priced)
-        pairs.append((spent, self._per_prompt(at, np.ones(len(at)), ok & priced)[1]))
-        pairs.append(self._throughput(runs, at))
-        return pairs
-
-    def _throughput(self, runs: list[Requests], at: Ints) -> tuple[Floats, Floats]:
-        """In-window completions per second, and each prompt's part of the arrivals: a ratio at a fixed rate.
-
-        Runs without a window count in neither, and each other run has the same weight.
-        """
-        timed = [run for run in runs if run.window_s > 0]
-        each_s = [len(timed) * run.window_s if run.window_s > 0 else np.inf for run in runs]
-        done = np.concatenate([run.ok_in_window / span_s for run, span_s in zip(runs, each_s, strict=True)])
-        known = np.repeat([run.window_s > 0 for run in runs], [len(run.prompt) for run in runs])
-        rate, arrivals = self._per_prompt(at, done, known)
-        return rate, arrivals / max(arrivals.sum(), 1.0)
+        return [MEAN_RATIOS[metric](runs).per_prompt(at, len(self.universe)) for metric in MEANS]
 
     def _label_columns(self, rate_per_s: float) -> list[tuple[Floats, Floats]]:
         point = self.reference_point(rate_per_s)
@@ -172,12 +165,8 @@ class PairedPoints:
         score = self.labels.score[point.prompts]
         best = np.where(np.isnan(score), -np.inf, score).max(axis=1, initial=-np.inf)
         columns = [*score.T, np.where(np.isfinite(best), best, np.nan)]
-        return [self._per_prompt(at, values, np.isfinite(values)) for values in columns]
-
-    def _per_prompt(self, at: Ints, values: Floats, counted: Bools) -> tuple[Floats, Floats]:
-        size = len(self.universe)
-        sums = np.bincount(at[counted], weights=values[counted], minlength=size).astype(np.float64)
-        return sums, np.bincount(at[counted], minlength=size).astype(np.float64)
+        known = [mean_of(values, np.isfinite(values)) for values in columns]
+        return [ratio.per_prompt(at, len(self.universe)) for ratio in known]
 
 
 def pair_up(points: list[Point], labels: Labels, resampling: Resampling) -> list[PairedPoints]:
@@ -203,7 +192,8 @@ def why_unpaired(point: Point, baseline: Point) -> str:
     return "not paired: the two faced different workloads"
 
 
-def _from_replicates(value: float, replicates: Floats, n_prompts: int, *, scale: float = 0.0) -> Interval:
+def from_replicates(value: float, replicates: Floats, n_prompts: int, *, scale: float = 0.0) -> Interval:
+    """The interval of a statistic from what it is on each resample (B,); ``scale`` as in ``interval``."""
     low, high = bounds(replicates)
     return percentile_interval(value, float(low), float(high), n_prompts, scale=scale)
 

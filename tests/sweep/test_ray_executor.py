@@ -1,4 +1,4 @@
-"""Sweeps on a Ray cluster of several nodes give the bytes of a sweep here, whatever becomes of workers."""
+"""Sweeps and reports on a Ray cluster of several nodes give the bytes of those here, whatever befalls it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,6 @@ from tests.ray_nodes import RayNodes, ray_nodes
 from tests.workplace import N_CELLS, Workplace
 
 NODES = {name: {"num_cpus": 2} for name in ("first", "second")}
-TASK = b"ray::_run_elsewhere"
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +36,7 @@ def driving(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
             monkeypatch.setenv(name, value)
 
 
-def workers_at_work() -> list[int]:
+def workers_at_work(task: bytes) -> list[int]:
     found = []
     for folder in Path("/proc").iterdir():
         if folder.name.isdecimal():
@@ -45,7 +44,7 @@ def workers_at_work() -> list[int]:
                 title = (folder / "cmdline").read_bytes()
             except OSError:
                 continue
-            if title.startswith(TASK):
+            if title.startswith(task):
                 found.append(int(folder.name))
     return found
 
@@ -89,7 +88,7 @@ def test_the_cells_of_killed_workers_are_run_again(workplace: Workplace, finishe
         )
         killed: set[int] = set()
         while process.poll() is None and len(killed) < 2:
-            for pid in workers_at_work()[:1]:
+            for pid in workers_at_work(b"ray::_run_elsewhere")[:1]:
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
                     killed.add(pid)
@@ -97,6 +96,36 @@ def test_the_cells_of_killed_workers_are_run_again(workplace: Workplace, finishe
         said = process.communicate(timeout=200)[0].decode()
         assert process.returncode == 0, said
         assert workplace.cells(out) == finished
+        if len(killed) == 2:
+            return
+    pytest.fail("no two workers were ever met at work")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
+@pytest.mark.usefixtures("nodes", "finished")
+def test_a_report_whose_resamples_are_taken_on_ray_is_the_same_whatever_becomes_of_workers(
+    workplace: Workplace,
+) -> None:
+    summary = workplace.folder / "results/whole/report/summary.json"
+    resamples = ("--resamples", "60000")
+    workplace.rbx("report", "results/whole", *resamples)
+    here = summary.read_bytes()
+    for _ in range(8):
+        summary.unlink()
+        report = workplace.command("report", "results/whole", *resamples, "--executor", "ray")
+        process = subprocess.Popen(
+            report, cwd=workplace.folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+        )
+        killed: set[int] = set()
+        while process.poll() is None and len(killed) < 2:
+            for pid in workers_at_work(b"ray::_take")[:1]:
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+                    killed.add(pid)
+            time.sleep(0.002)
+        said = process.communicate(timeout=200)[0].decode()
+        assert process.returncode == 0, said
+        assert summary.read_bytes() == here
         if len(killed) == 2:
             return
     pytest.fail("no two workers were ever met at work")
