@@ -28,7 +28,10 @@ def export(
 
     TTFT counts from the real send there, goodput from the scheduled time with the experiment's own targets.
     Simulated cells have no gaps between chunks: their itls are empty.
+
+    Exit code 3: written, but the cell is invalid; the file says why (rbx_invalid).
     """
+    from rbx.cli.main import printable
     from rbx.sweep.interop.bench_export import cell_of, export_cell
     from rbx.sweep.store import SweepStore
 
@@ -39,6 +42,9 @@ def export(
         f"{vllm}: {spec.label} at {spec.rate_per_s:g}/s, {content['completed']:,} completed, "
         f"{content['failed']:,} failed"
     )
+    if invalid := content.get("rbx_invalid"):
+        typer.echo(printable(f"this cell is invalid and counts for nothing: {'; '.join(invalid)}"), err=True)
+        raise typer.Exit(3)
 
 
 @app.command("import")

@@ -9,6 +9,7 @@ import pytest
 
 from rbx.cli.main import run
 from tests.report.sweeps import SweepShape, write_sweep
+from tests.sweep.compare.live_scenes import play, write_store
 from tests.sweep.interop.bench_files import drawn_result
 
 
@@ -22,6 +23,30 @@ def test_out_and_in_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     assert "next: rbx report" in capsys.readouterr().out
     assert run(["report", str(tmp_path / "back"), "--resamples", "100"]) == 0
     assert "FOREIGN" in capsys.readouterr().out
+
+
+def test_an_invalid_cell_is_exported_with_its_reason_and_a_valid_one_without(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    scene = play(n_requests=20, rate_per_s=15.0)
+    folder, out = write_store(tmp_path / "live", [scene]), tmp_path / "cell.json"
+    command = ["cell", "export", str(folder), scene.spec.cell_id, "--vllm", str(out)]
+    assert run(command) == 0
+    assert "rbx_invalid" not in json.loads(out.read_text())
+    path = folder / "cells" / f"{scene.spec.cell_id}.json"
+    summary = json.loads(path.read_text())
+    summary["live"]["reasons"] = ["client-bound: \x1b[2J"]
+    path.write_text(json.dumps(summary))
+    capsys.readouterr()
+    assert run(command) == 3
+    told = capsys.readouterr().err
+    assert "client-bound" in told
+    assert "\x1b" not in told
+    assert json.loads(out.read_text())["rbx_invalid"] == ["client-bound: \x1b[2J"]
+    summary["live"].update(reasons=[], table_sha256="0" * 64)
+    path.write_text(json.dumps(summary))
+    assert run(command) == 3
+    assert "is not the file its summary was written for" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("text", ["[" * 200_000, json.dumps({**drawn_result(0), "label": "\x1b[2J"})])

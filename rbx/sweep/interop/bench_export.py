@@ -16,7 +16,7 @@ from rbx.durable import write_text
 from rbx.errors import StoreError, UsageError
 from rbx.sweep.interop.bench_metrics import BenchRequest, bench_metrics
 from rbx.sweep.live.table import FOLDER as LIVE_FOLDER
-from rbx.sweep.live.table import LIVE, read_live
+from rbx.sweep.live.table import LIVE, read_live, table_fault
 from rbx.sweep.served import read_served_cell
 from rbx.sweep.store import CellSpec, CellSummary, SweepStore
 
@@ -35,15 +35,26 @@ def cell_of(store: SweepStore, name: str) -> CellSpec:
 def export_cell(store: SweepStore, spec: CellSpec, out: Path) -> dict[str, Any]:
     """Write one finished cell to ``out`` and return what was written.
 
-    Raises ``StoreError`` for a cell that is not finished or can't be read.
+    ``rbx_invalid`` is there for a cell that counts for nothing, with the reasons. Raises ``StoreError`` for a
+    cell that is not finished or can't be read.
     """
     summary = store.finished(spec.cell_id)
     if summary is None:
         raise StoreError(f"{store.folder}: cell {spec.cell_id} is not finished; run the same rbx sweep again")
     requests, good = _requests(store, spec)
     content = bench_result(store.read_manifest(), spec, summary, requests, good)
+    if invalid := _invalid(store, summary):
+        content["rbx_invalid"] = invalid
     write_text(_json(content), out)
     return content
+
+
+def _invalid(store: SweepStore, summary: CellSummary) -> list[str]:
+    """Why a live cell counts for nothing, as ``rbx report`` sees it; empty where it counts."""
+    if summary.live is None:
+        return []
+    lost = table_fault(store.folder, summary.cell_id, summary.live.table_sha256)
+    return [*summary.live.reasons, *([] if lost is None else [lost])]
 
 
 def bench_result(
