@@ -27,11 +27,9 @@ _CALLS: tuple[tuple[int, ...], ...] = (
     (64,),
     (240,),
     (64,) * 4,
-    (240,) * 4,
     (8, 8, 8, 240),
     (64,) * 16,
     (8,) * 15 + (240,),
-    (8, 32, 64, 240) * 8,
 )
 _ALONE = 64  # words of the prompt that is scored alone and beside others
 _MARKS = 2  # tokens that an encoder adds to a text

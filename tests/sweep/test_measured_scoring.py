@@ -67,12 +67,15 @@ def test_the_command_prints_a_fragment_and_keeps_what_experiments_take(
 ) -> None:
     out = tmp_path / "costs.yaml"
     given = ["--bundle", str(bundle_folder / "bundle"), "--pool", str(bundle_folder / "pool.yaml")]
-    code = run(["bench", "scoring-cost", *given, "--repeats", "3", "--workers", "2", "--out", str(out)])
+    router = ["--router", "linear"]
+    code = run(
+        ["bench", "scoring-cost", *given, "--repeats", "3", "--workers", "2", "--out", str(out), *router]
+    )
     printed = capsys.readouterr()
     assert code == 0, printed.err
     scheduler = yaml.safe_load(printed.out)["scheduler"]
     config = parse(SchedulerConfig, scheduler, where="printed")
-    assert set(config.scoring_cost) == {"knn", "linear"}
+    assert set(config.scoring_cost) == {"linear"}
     for cost in config.scoring_cost.values():
         alone_s, many_s = (ScoringTimes.of(cost, 1).call_s(np.array(call)) for call in ((60,), (60,) * 16))
         assert 0.0 < alone_s < many_s
