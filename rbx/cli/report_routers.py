@@ -39,9 +39,11 @@ def report_routers(
     """Load, judge, write, and show the short answer."""
     from rbx.cli.train_progress import shown_progress
     from rbx.config.pool import load_pool
+    from rbx.grid.answers import read_answers
     from rbx.grid.store import open_view
     from rbx.heads.bundle import Bundle
     from rbx.report.paired import Resampling
+    from rbx.report.routers.contender import CASCADE
     from rbx.report.routers.population import gather
     from rbx.report.routers.run import write_router_report
     from rbx.report.routers.study import PARTS, StudyOptions
@@ -52,8 +54,10 @@ def report_routers(
     options = StudyOptions(seed, Resampling(n_resamples=resamples, seed=seed), frozenset(skip))
     bundle = Bundle.load(inputs.bundle)
     view = open_view(inputs.grid, bundle.meta.metric)
+    pool = load_pool(inputs.pool).value
+    answers = read_answers(inputs.grid, view, pool.models) if CASCADE in bundle.routers else None
     with shown_progress() as progress:
-        material = gather(bundle, view, load_pool(inputs.pool).value, progress)
+        material = gather(bundle, view, pool, progress, answers=answers)
         written = write_router_report(material, inputs.out, options, progress)
     if as_json:
         print(json.dumps(written.summary, indent=1, ensure_ascii=False, allow_nan=False))

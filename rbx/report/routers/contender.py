@@ -24,7 +24,7 @@ Ints = NDArray[np.int64]
 KNN = "knn"
 # Routers whose score of a model is the score that they expect of its answer.
 QUALITY_SCORED = (KNN, "linear", "mlp", "source-best")
-# Its choice depends on answers, not on the prompt alone: no contender here.
+# Whom it asks depends on answers, not on the prompt alone.
 CASCADE = "cascade"
 # Settings beside the default one that get a row of their own.
 _SETTINGS: dict[str, dict[str, list[Any]]] = {

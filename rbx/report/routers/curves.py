@@ -54,8 +54,11 @@ class _Swept:
     points: tuple[Allocation, ...]
 
 
-def curves(material: Material, resampling: Resampling) -> tuple[Curve, ...]:
-    """One curve a router that has a trade-off, and that of the single models last; none without costs."""
+def curves(material: Material, asking: Sequence[Allocation], resampling: Resampling) -> tuple[Curve, ...]:
+    """One curve a router that has a trade-off, and that of the single models last; none without costs.
+
+    ``asking`` is the cascade at each budget, if there is one.
+    """
     people = material.population
     if not people.n_priced:
         return ()
@@ -65,7 +68,8 @@ def curves(material: Material, resampling: Resampling) -> tuple[Curve, ...]:
         "model",
         tuple(one_each(model, "single", np.full(people.n, k), m) for k, model in enumerate(people.models)),
     )
-    swept = (singles, *_sweeps(material))
+    cascade = [_Swept("cascade", "mean budget", tuple(asking))] if asking else []
+    swept = (singles, *_sweeps(material), *cascade)
     columns = [
         column
         for each in swept

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from rbx.config.pool import Pool
 from rbx.errors import DatasetError
+from rbx.grid.answers import Answers
 from rbx.grid.schema import GridView
 from rbx.heads.bundle import Bundle
 from rbx.heads.embedding_cache import encode_cached
@@ -33,7 +34,8 @@ class Population:
 
     ``score``, ``output_tokens`` and ``cost_usd`` (n, M): no score is missing; length and cost of all models
     are NaN where that of one answer to the prompt is unknown, so that costs of all routers are means over
-    the same prompts. ``n_test`` counts the test prompts with or without labels.
+    the same prompts. ``answers`` n × M are their texts, where a router reads them. ``n_test`` counts the test
+    prompts with or without labels.
     """
 
     prompt_ids: tuple[str, ...]
@@ -44,6 +46,7 @@ class Population:
     output_tokens: Floats
     cost_usd: Floats
     n_test: int
+    answers: Answers | None = None
 
     @property
     def n(self) -> int:
@@ -98,9 +101,17 @@ class Material:
     population: Population
 
 
-def gather(bundle: Bundle, view: GridView, pool: Pool, progress: Progress = silent) -> Material:
+def gather(
+    bundle: Bundle,
+    view: GridView,
+    pool: Pool,
+    progress: Progress = silent,
+    *,
+    answers: Answers | None = None,
+) -> Material:
     """Embed the grid's prompts (from the cache where they were before) and take its test prompts.
 
+    ``answers`` P × M are the texts of the grid's answers by the pool's models, for routers that read them.
     Raises ``BundleError`` where bundle, grid and pool do not belong together, ``DatasetError`` where no
     test prompt has a label for every model.
     """
@@ -108,16 +119,17 @@ def gather(bundle: Bundle, view: GridView, pool: Pool, progress: Progress = sile
     bundle.check_pool(pool)
     reduced = reduce_to_pool(view, pool)
     embeddings = encode_cached(bundle.encoder, view.prompts, progress)
+    told = answers if answers is not None and any(any(row) for row in answers) else None
     return Material(
         bundle,
         pool,
         view,
         router_task(reduced, embeddings, pool),
-        _population(reduced, embeddings, pool),
+        _population(reduced, embeddings, pool, told),
     )
 
 
-def _population(reduced: Task, embeddings: Embeddings, pool: Pool) -> Population:
+def _population(reduced: Task, embeddings: Embeddings, pool: Pool, answers: Answers | None) -> Population:
     view = reduced.view
     labelled = reduced.test[~np.isnan(reduced.score[reduced.test]).any(axis=1)]
     if not len(labelled):
@@ -138,6 +150,7 @@ def _population(reduced: Task, embeddings: Embeddings, pool: Pool) -> Population
         output_tokens=output_tokens,
         cost_usd=answer_costs(input_tokens, output_tokens, pool),
         n_test=len(reduced.test),
+        answers=None if answers is None else tuple(answers[row] for row in rows.tolist()),
     )
 
 

@@ -9,6 +9,7 @@ from rbx.heads.progress import Progress, silent
 from rbx.report.paired import Resampling
 from rbx.report.routers.allocation import references, routed
 from rbx.report.routers.calibration import CalibrationRow, calibration_row
+from rbx.report.routers.cascades import cascades
 from rbx.report.routers.concordance import ConcordanceRow, concordance_rows
 from rbx.report.routers.contender import (
     QUALITY_SCORED,
@@ -84,7 +85,8 @@ def study_routers(
         each.label: each.scores(bundle, material.pool, people.asked, people.input_tokens) for each in plain
     }
     judged = {each.label for each in plain if each.name in QUALITY_SCORED}
-    allocations = [*(routed(each, material) for each in every), *references(material)]
+    asking = cascades(material)
+    allocations = [*(routed(each, material) for each in every), *asking, *references(material)]
     prices, price_blind = price_rows(every, material, resampling) if people.n_priced else ((), ())
     held_out, label_noise, refused = _retrained(material, options, kept, progress)
     return RouterStudy(
@@ -99,7 +101,7 @@ def study_routers(
             if label in judged
         ),
         unjudged=tuple(label for label in scores if label not in judged),
-        curves=curves(material, resampling),
+        curves=curves(material, asking, resampling),
         flips=() if FLIPS in options.skip else flip_rows(plain, material, options.seed, resampling, progress),
         held_out=held_out,
         label_noise=label_noise,

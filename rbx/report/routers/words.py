@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rbx.report.engine import SYNTHETIC_GRID
+from rbx.report.routers.contender import CASCADE
 from rbx.report.routers.study import PARTS, RouterStudy
 
 
@@ -37,6 +38,14 @@ def warnings(study: RouterStudy) -> Iterator[str]:
         )
     if people.n_priced < people.n:
         yield f"Costs are known for {people.n_priced:,} of {people.n:,} prompts only."
+    if CASCADE in study.material.bundle.routers:
+        if people.answers is None or not any(row.label.startswith(CASCADE) for row in study.routers):
+            yield "The cascade is not judged: this grid holds no texts of answers."
+        else:
+            yield (
+                "The cascade reads recorded answers, so other wordings, unseen sources, wrong labels and "
+                "prices are not tried on it."
+            )
     yield from study.refused
     if skipped := [part for part in PARTS if part in study.options.skip]:
         yield f"Left out, as asked: {', '.join(skipped)}."

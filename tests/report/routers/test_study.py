@@ -331,7 +331,7 @@ def test_areas_and_their_intervals_are_those_of_curves_drawn_anew_in_each_resamp
     material: Material,
 ) -> None:
     people, resampling = material.population, Resampling(n_resamples=60, seed=9)
-    curve = next(each for each in curves(material, resampling) if each.label == "avengers-pro")
+    curve = next(each for each in curves(material, (), resampling) if each.label == "avengers-pro")
     rows, known = np.arange(people.n), ~np.isnan(people.cost_usd[:, 0])
     bundle = material.bundle
     points = []
