@@ -45,7 +45,7 @@ _MOST_DIFFERENCES = 60
 def draw_claims(study: ClaimsStudy) -> Iterator[Drawing]:
     """Every figure that has something to show."""
     close = [each for each in study.judged if _is_close_kind(each)]
-    gaps = [each for each in study.judged if _is_gap(each)][:_MOST_DIFFERENCES]
+    gaps = [each for each in study.judged if _is_gap(each)]
     with styled():
         if close:
             yield _closeness(study, close)
@@ -138,7 +138,8 @@ def _ratios(axes: Axes, shown: Sequence[Judged]) -> None:
     axes.set_xlabel("ours ÷ published, one row a claim")
 
 
-def _differences(study: ClaimsStudy, shown: list[Judged]) -> Drawing:
+def _differences(study: ClaimsStudy, every: list[Judged]) -> Drawing:
+    shown = every[:_MOST_DIFFERENCES]
     height = 1.5 + 0.24 * len(shown)
     figure = Figure(figsize=(WIDTH_IN, height))
     axes = figure.add_axes((0.34, 0.95 / height, 0.64, 1.0 - 1.3 / height))
@@ -155,7 +156,8 @@ def _differences(study: ClaimsStudy, shown: list[Judged]) -> Drawing:
     axes.set_ylim(-0.8, len(shown) - 0.2)
     axes.grid(axis="y", visible=False)
     axes.set_xlabel("ours ÷ the published difference (1: as published; below 0: other direction)")
-    text = f"n = {len(shown)} differences. {_BARS} Grey: the published interval. {_HOLLOW}"
+    first = f", the first {len(shown)} of them drawn" if len(every) > len(shown) else ""
+    text = f"n = {len(every)} differences{first}. {_BARS} Grey: the published interval. {_HOLLOW}"
     write_foot(figure, text, " · ".join(study.kinds))
     same = sum(bool(each.finding.direction) for each in shown)
     return finish(

@@ -37,8 +37,8 @@ def tally_table(counted: Sequence[Tally]) -> Table:
         if any(part.n for part in parts):
             rows.append((Value(title), *map(_part, parts)))
     note = (
-        "Calibrated: something of ours was fitted to that very number. Counts are of claims that were run; "
-        "a claim counts in every line that fits its kind."
+        "Calibrated: something of ours was fitted to that very number. The lines below the verdicts count "
+        "claims that were run, each in every line that fits its kind."
     )
     columns = (Column("", numeric=False), *(Column(t.role) for t in counted))
     return Table("What is met", note, columns, tuple(rows))
@@ -82,8 +82,10 @@ def artefact_tables(study: ClaimsStudy) -> Iterator[Table]:
         Column("n", "scheduled requests of the first point, all seeds"),
     )
     for artefact, judged in by_artefact.items():
-        shown = ", ".join(dict.fromkeys(kind for each in judged for kind in each.kinds))
-        note = f"Served by: {shown}." if shown else ""
+        own = tuple(dict.fromkeys(kind for each in judged for kind in each.kinds))
+        note = ""
+        if own and own != study.kinds:
+            note = f"Of what the page is marked with, this table rests on {', '.join(own)} alone."
         yield with_footnote(Table(artefact, note, columns, tuple(map(_row, judged))))
 
 

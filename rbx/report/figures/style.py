@@ -192,6 +192,6 @@ def log_where_wide(axes: Axes, which: Literal["x", "y"], values: list[float]) ->
 
 def plain_log_ticks(axis: Axis, ratio: float) -> None:
     """Plain numbers at 1, 2 and 5 of each decade of a log axis, or at some 1s where ``ratio`` spans many."""
-    axis.set_major_locator(LogLocator(subs=(1.0,) if ratio > 500 else (1.0, 2.0, 5.0)))
+    axis.set_major_locator(LogLocator(subs=(1.0,) if ratio > 500 else (1.0, 2.0, 5.0), numticks=7))
     axis.set_major_formatter("{x:g}")
     axis.set_minor_locator(NullLocator())
