@@ -10,7 +10,7 @@ import numpy as np
 from rbx.config.experiment import Experiment
 from rbx.config.policy import RoutedPolicy, SinglePolicy
 from rbx.config.pool import Pool
-from rbx.errors import ConfigError, DatasetError
+from rbx.errors import DatasetError
 from rbx.grid.answers import read_answers
 from rbx.grid.schema import GridView
 from rbx.heads.bundle import Bundle
@@ -54,18 +54,13 @@ def plan_cascades(
     """Learn each cascade's chain and score the answers to ``rows`` of the grid.
 
     Raises ``BundleError`` where none was trained, ``DatasetError`` where an answer that a chain may ask for
-    has no text, and ``ConfigError`` for a live sweep.
+    has no text, and ``ConfigError`` where telemetry comes late in a way that can't be simulated.
     """
     asking = {p.router_label: p for p in policies if isinstance(p, RoutedPolicy) and p.router == "cascade"}
     if not asking:
         return PlannedCascades({}, {})
     for policy in asking.values():
         check_telemetry(experiment.scheduler.telemetry, policy.label)
-        if experiment.engine == "live":
-            raise ConfigError(
-                f"policy {policy.label}: a gateway streams answers as they come and can't hold one back to "
-                "score it; cascades run in simulated sweeps (engine: sim)"
-            )
     heads = {label: _cascade(bundle, policy, pool) for label, policy in asking.items()}
     answers = read_answers(experiment.grid, view, pool.models)
     told = tuple(answers[row] for row in rows.tolist())
