@@ -151,7 +151,7 @@ $(PAPER_BUNDLE).trained: datasets/paper/manifest.json experiments/pools/paper.ya
 	$(call timed,heads,$(BIN)/rbx train datasets/paper --pool experiments/pools/paper.yaml --out $(PAPER_BUNDLE) \
 	  --encoder $(PAPER_ENCODER) --no-compare > /dev/null)
 	$(call timed,routers,$(BIN)/rbx train datasets/paper --pool experiments/pools/paper.yaml --out $(PAPER_BUNDLE) \
-	  --router avengers-pro --router best-route-frozen --router semantic-router > /dev/null)
+	  --router avengers-pro --router best-route-frozen --ties-to Qwen2.5-14B --router semantic-router > /dev/null)
 	@touch $@
 
 # What a report prints stands in its page.

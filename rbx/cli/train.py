@@ -33,6 +33,13 @@ def train(
             "encoder; by default microsoft/deberta-v3-small where the hub gives it, else minilm."
         ),
     ] = None,
+    ties_to: Annotated[
+        str | None,
+        typer.Option(
+            help="The model that BEST-Route's labels name where it is one of several that answer a prompt "
+            "best; without it, and where it is not, the cheapest of them.",
+        ),
+    ] = None,
     calibrate: Annotated[
         bool,
         typer.Option(
@@ -52,7 +59,15 @@ def train(
         from rbx.cli.train_routers import train_routers_into
 
         train_routers_into(
-            out, grid, pool, routers, metric=metric, seed=seed, encoder_path=encoder_path, as_json=as_json
+            out,
+            grid,
+            pool,
+            routers,
+            metric=metric,
+            seed=seed,
+            encoder_path=encoder_path,
+            ties_to=ties_to,
+            as_json=as_json,
         )
         return
     if calibrate:

@@ -21,6 +21,7 @@ def train_routers_into(
     metric: str,
     seed: int,
     encoder_path: str | None,
+    ties_to: str | None,
     as_json: bool,
 ) -> None:
     """Load, train, save, and tell what each router's first choice is worth on unseen prompts."""
@@ -59,7 +60,15 @@ def train_routers_into(
         )
     with shown_progress() as progress:
         fuller, figures = train_routers(
-            bundle, view, pool_value, wanted, seed, progress, encoder_path=encoder_path, answers=answers
+            bundle,
+            view,
+            pool_value,
+            wanted,
+            seed,
+            progress,
+            encoder_path=encoder_path,
+            ties_to=ties_to,
+            answers=answers,
         )
     fuller.save(folder)
     if as_json:

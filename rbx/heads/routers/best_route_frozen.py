@@ -3,20 +3,20 @@
 BEST-Route (arXiv 2506.22716; as RouteBalance refits it, arXiv 2606.17949) fine-tunes an encoder to name the
 model with the best answer, which needs torch. This one learns the same labels from embeddings that stay as
 they are: it needs no torch, and is weaker where the labels ask for words that the embedding does not hold.
-Threshold and fallback are those of ``best_route.router``. A prompt that several models answer best counts for
-each of them in equal parts.
+Labels, threshold and fallback are those of ``best_route``.
 """
 
 from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rbx.errors import BundleError
+from rbx.heads.routers.best_route.train import best_models
 from rbx.heads.routers.head import Arrays, AskedPrompts
 from rbx.heads.routers.task import RouterTask
 
@@ -38,13 +38,19 @@ class BestRouteFrozen:
     offset: Floats
     cheapest: str
     strength: float
+    ties_to: str | None = None
     threshold: float = 0.0
     fallback: str | None = None
 
     @property
     def described(self) -> dict[str, Any]:
         """See ``RouterHead``."""
-        return {"models": list(self.models), "cheapest": self.cheapest, "strength": self.strength}
+        return {
+            "models": list(self.models),
+            "cheapest": self.cheapest,
+            "strength": self.strength,
+            "ties_to": self.ties_to,
+        }
 
     @property
     def arrays(self) -> Arrays:
@@ -73,38 +79,29 @@ class BestRouteFrozen:
         return scores
 
 
-class _Labels(NamedTuple):
-    """One row for each prompt and model that answers it best: the prompt, the model, 1 ÷ how many do."""
-
-    prompt: Ints
-    model: Ints
-    weight: Floats
-
-    def of(self, prompts: Ints) -> _Labels:
-        """Those of some prompts."""
-        chosen = np.isin(self.prompt, prompts)
-        return _Labels(self.prompt[chosen], self.model[chosen], self.weight[chosen])
-
-
 def train(task: RouterTask, seed: int) -> BestRouteFrozen:
-    """Fit which models answer best, from prompts with every label: of others nobody knows who is best.
+    """Fit the best model (``best_models``) of prompts with every label: of others nobody knows it.
 
     Raises ``BundleError`` where fewer than two have them.
     """
-    scored = np.flatnonzero(~np.isnan(task.score).any(axis=1))
-    if len(scored) < 2:
+    complete = np.flatnonzero(~np.isnan(task.score).any(axis=1))
+    if len(complete) < 2:
         raise BundleError(
             "fewer than two training prompts have a label of every model: nothing tells which answers best"
         )
-    labels = _labels(task, scored)
-    embeddings = task.embeddings.astype(np.float64)
-    order = np.random.default_rng([seed, 37]).permutation(scored)
-    cut = max(1, round(HELD_OUT * len(scored)))
-    held, kept = labels.of(order[:cut]), labels.of(order[cut:])
-    losses = [_loss(*_fit(embeddings, kept, c, task.n_models), embeddings, held) for c in STRENGTHS]
+    _, best = best_models(task.rows(complete))
+    embeddings = task.embeddings[complete].astype(np.float64)
+    order = np.random.default_rng([seed, 37]).permutation(len(complete))
+    cut = max(1, round(HELD_OUT * len(complete)))
+    held, kept = order[:cut], order[cut:]
+    losses = [
+        _loss(*_fit(embeddings[kept], best[kept], strength, task.n_models), embeddings[held], best[held])
+        for strength in STRENGTHS
+    ]
     strength = STRENGTHS[int(np.argmin(losses))]
-    weights, offset = _fit(embeddings, labels, strength, task.n_models)
-    return BestRouteFrozen(task.models, weights, offset, task.models[int(task.cheapest_first[0])], strength)
+    weights, offset = _fit(embeddings, best, strength, task.n_models)
+    cheapest = task.models[int(task.cheapest_first[0])]
+    return BestRouteFrozen(task.models, weights, offset, cheapest, strength, task.ties_to)
 
 
 def restore(described: dict[str, Any], arrays: Arrays) -> BestRouteFrozen:
@@ -115,22 +112,17 @@ def restore(described: dict[str, Any], arrays: Arrays) -> BestRouteFrozen:
         arrays["offset"],
         described["cheapest"],
         described["strength"],
+        described["ties_to"],
     )
 
 
-def _labels(task: RouterTask, scored: Ints) -> _Labels:
-    is_best = task.score[scored] == task.score[scored].max(axis=1, keepdims=True)
-    row, model = np.nonzero(is_best)
-    return _Labels(scored[row], model.astype(np.int64), 1.0 / is_best.sum(axis=1)[row])
-
-
-def _fit(embeddings: Floats, labels: _Labels, strength: float, n_models: int) -> tuple[Floats, Floats]:
+def _fit(embeddings: Floats, best: Ints, strength: float, n_models: int) -> tuple[Floats, Floats]:
     """Weights (dim, M) and offsets (M,) of the softmax; a model that is never best has probability 0."""
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.linear_model import LogisticRegression
 
     weights, offset = np.zeros((embeddings.shape[1], n_models)), np.full(n_models, -np.inf)
-    classes = np.unique(labels.model)
+    classes = np.unique(best)
     if len(classes) == 1:
         offset[classes] = 0.0
         return weights, offset
@@ -138,7 +130,7 @@ def _fit(embeddings: Floats, labels: _Labels, strength: float, n_models: int) ->
     with warnings.catch_warnings():
         # What three hundred steps leave undone is far below what held-out prompts can tell.
         warnings.simplefilter("ignore", ConvergenceWarning)
-        fit.fit(embeddings[labels.prompt], labels.model, sample_weight=labels.weight)
+        fit.fit(embeddings, best)
     if len(classes) == 2:
         # Of two classes scikit-learn keeps the logit of the second alone.
         weights[:, classes[1]], offset[classes] = fit.coef_[0], (0.0, float(fit.intercept_[0]))
@@ -147,9 +139,9 @@ def _fit(embeddings: Floats, labels: _Labels, strength: float, n_models: int) ->
     return weights, offset
 
 
-def _loss(weights: Floats, offset: Floats, embeddings: Floats, labels: _Labels) -> float:
+def _loss(weights: Floats, offset: Floats, embeddings: Floats, best: Ints) -> float:
     """Mean cross-entropy; infinite where a model was best that never was in training."""
-    logits = embeddings[labels.prompt] @ weights + offset
+    logits = embeddings @ weights + offset
     logits -= logits.max(axis=1, keepdims=True)
-    chosen = logits[np.arange(len(labels.model)), labels.model] - np.log(np.exp(logits).sum(axis=1))
-    return float(-np.average(chosen, weights=labels.weight))
+    chosen = logits[np.arange(len(best)), best] - np.log(np.exp(logits).sum(axis=1))
+    return float(-chosen.mean())

@@ -26,7 +26,8 @@ class RouterTask:
 
     ``embeddings`` (N, dim) are unit vectors of the bundle's encoder; ``score`` and ``output_tokens`` (N, M);
     ``input_tokens`` (N,); ``price_in_usd`` and ``price_out_usd`` (M,) are per token. ``encoder_path`` is what
-    a router that fine-tunes an encoder starts from; None leaves it to the router. ``answers`` N × M are read
+    a router that fine-tunes an encoder starts from; None leaves it to the router. ``ties_to`` is what labels
+    of "the best model" name where it is one of several; None: the cheapest. ``answers`` N × M are read
     for those who learn from texts; None where nobody asked for them.
     """
 
@@ -40,6 +41,7 @@ class RouterTask:
     price_in_usd: Floats
     price_out_usd: Floats
     encoder_path: str | None = None
+    ties_to: str | None = None
     answers: Answers | None = None
 
     def __post_init__(self) -> None:

@@ -48,13 +48,15 @@ def train_routers(
     progress: Progress = silent,
     *,
     encoder_path: str | None = None,
+    ties_to: str | None = None,
     answers: Answers | None = None,
 ) -> tuple[Bundle, tuple[RoutedQuality, ...]]:
     """The bundle with these routers, trained anew where it had them, and how each does on unseen prompts.
 
-    ``encoder_path`` is what BEST-Route starts from (``starting_point``); ``answers``, those of all prompts by
-    the pool's models, are for routers that read them. Raises ``BundleError`` where bundle, grid and pool do
-    not belong together, or nothing can be learnt.
+    ``encoder_path`` is what BEST-Route starts from (``starting_point``), ``ties_to`` the model that its
+    labels name where several answer best; ``answers``, those of all prompts by the pool's models, are for
+    routers that read them. Raises ``BundleError`` where bundle, grid and pool do not belong together, or
+    nothing can be learnt.
     """
     bundle.check_grid(view)
     bundle.check_pool(pool)
@@ -63,6 +65,7 @@ def train_routers(
     task = dataclasses.replace(
         router_task(reduced, embeddings, pool),
         encoder_path=encoder_path,
+        ties_to=ties_to,
         answers=None if answers is None else _some(answers, reduced.train),
     )
     unseen = asked_prompts(view, embeddings, reduced.test)

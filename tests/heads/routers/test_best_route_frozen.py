@@ -1,4 +1,4 @@
-"""The classifier on a frozen encoder: ties in equal parts, probabilities, threshold and fallback."""
+"""The classifier on a frozen encoder: ties, probabilities, threshold and fallback."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from rbx.errors import BundleError
+from rbx.heads.routers.best_route.train import best_models
 from rbx.heads.routers.best_route_frozen import BestRouteFrozen, train
 from tests.heads.routers.planted import kinds, planted
 
@@ -19,19 +20,28 @@ def test_probabilities_sum_to_one_and_agree_with_scikit_learn_s() -> None:
     head = train(task, 0)
     found = head.probabilities(task.prompts)
     assert found.sum(axis=1) == pytest.approx(1.0)
-    best = task.score == task.score.max(axis=1, keepdims=True)
-    row, model = np.nonzero(best)
-    fit = LogisticRegression(C=head.strength, max_iter=300).fit(
-        task.embeddings.astype(np.float64)[row], model, sample_weight=1.0 / best.sum(axis=1)[row]
-    )
+    _, best = best_models(task)
+    fit = LogisticRegression(C=head.strength, max_iter=300).fit(task.embeddings.astype(np.float64), best)
     assert fit.classes_.tolist() == [0, 1, 2]
     assert found == pytest.approx(fit.predict_proba(task.embeddings.astype(np.float64)), abs=1e-9)
 
 
-def test_prompts_that_all_models_answer_alike_favour_none() -> None:
+@pytest.mark.parametrize("ties_to", [None, "small", "middle", "large"])
+def test_ties_go_where_they_are_told_to_and_else_to_the_cheapest(ties_to: str | None) -> None:
     task = planted()
-    alike = replace(task, score=np.ones_like(task.score))
-    assert train(alike, 0).probabilities(task.prompts) == pytest.approx(1 / 3, abs=1e-3)
+    score = np.ones_like(task.score)
+    score[:10] = (0.0, 0.0, 1.0)  # one model alone is best, whatever ties do
+    rows, best = best_models(replace(task, score=score, ties_to=ties_to))
+    assert rows.tolist() == list(range(len(score)))
+    assert (best[:10] == 2).all()
+    assert (best[10:] == task.models.index(ties_to or "small")).all()
+    head = train(replace(task, score=score, ties_to=ties_to), 0)
+    assert head.described["ties_to"] == ties_to
+
+
+def test_ties_to_nobody_are_refused() -> None:
+    with pytest.raises(BundleError, match="nobody"):
+        best_models(replace(planted(), ties_to="nobody"))
 
 
 def test_a_model_that_is_never_best_is_never_chosen() -> None:

@@ -41,8 +41,8 @@ class Recipe:
 def train(task: RouterTask, seed: int, recipe: Recipe = Recipe()) -> BestRoute:
     """Cross-entropy against the best model of each prompt, stopped by the loss on a tenth of the prompts.
 
-    The best model is that of the highest score, the cheapest of several; prompts without any score are
-    left out. Raises ``MissingExtraError`` without torch, and ``BundleError`` where too few are left.
+    The best model is that of ``best_models``; prompts without any score are left out. Raises
+    ``MissingExtraError`` without torch, and ``BundleError`` where too few are left.
     """
     start = starting_point(task.encoder_path)
     rows, best = best_models(task)
@@ -62,6 +62,7 @@ def train(task: RouterTask, seed: int, recipe: Recipe = Recipe()) -> BestRoute:
         training={
             "encoder": start.name,
             "encoder_digest": start.digest,
+            "ties_to": task.ties_to,
             **asdict(recipe),
             **told,
             "held_out_prompts": int(cut),
@@ -72,11 +73,20 @@ def train(task: RouterTask, seed: int, recipe: Recipe = Recipe()) -> BestRoute:
 
 
 def best_models(task: RouterTask) -> tuple[Ints, Ints]:
-    """Rows with a score (n,), and the model of each row's highest, the cheapest of several (n,)."""
+    """Rows with a score (n,), and the model of each row's highest (n,).
+
+    Of several it is ``task.ties_to`` if that is one of them, else the cheapest. Raises ``BundleError`` where
+    ``ties_to`` is no model of the task.
+    """
     rows = np.flatnonzero(~np.isnan(task.score).all(axis=1)).astype(np.int64)
-    cheapest_first = task.cheapest_first
-    known = np.nan_to_num(task.score[rows][:, cheapest_first], nan=-np.inf)
-    return rows, cheapest_first[known.argmax(axis=1)]
+    order = task.cheapest_first
+    if task.ties_to is not None:
+        if task.ties_to not in task.models:
+            raise BundleError(f"ties go to {task.ties_to!r}, which is none of {', '.join(task.models)}")
+        first = task.models.index(task.ties_to)
+        order = np.concatenate([[first], order[order != first]])
+    known = np.nan_to_num(task.score[rows][:, order], nan=-np.inf)
+    return rows, order[known.argmax(axis=1)]
 
 
 class _Tuning:
