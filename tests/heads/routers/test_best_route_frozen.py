@@ -44,6 +44,21 @@ def test_ties_to_nobody_are_refused() -> None:
         best_models(replace(planted(), ties_to="nobody"))
 
 
+def test_prompts_with_a_label_missing_teach_nothing() -> None:
+    task = planted()
+    score = task.score.copy()
+    score[::2, 0] = np.nan
+    some, same = train(replace(task, score=score), 0), train(task.rows(np.arange(1, len(score), 2)), 0)
+    assert np.array_equal(some.weights, same.weights)
+    with pytest.raises(BundleError, match="every model"):
+        train(
+            replace(
+                task, score=np.where(np.arange(3) == np.arange(len(score))[:, None] % 3, task.score, np.nan)
+            ),
+            0,
+        )
+
+
 def test_a_model_that_is_never_best_is_never_chosen() -> None:
     task = planted()
     fit = train(replace(task, score=task.score * np.array([1.0, 1.0, 0.0]) + np.array([0.1, 0.1, 0.0])), 0)

@@ -38,7 +38,8 @@ def test_scores_of_a_prompt_do_not_depend_on_its_batch(name: str) -> None:
     assert np.allclose(whole, alone, rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize("name", PLAIN_ROUTERS)
+# best-route-frozen learns from prompts with every label alone: here mostly those that large got wrong.
+@pytest.mark.parametrize("name", [name for name in PLAIN_ROUTERS if name != "best-route-frozen"])
 def test_missing_labels_are_left_out_and_never_count_as_failures(name: str) -> None:
     task = with_missing(planted(480), 0.3)
     # Model 2 loses the labels of most answers that were right: taken for zeros it would never be chosen.
