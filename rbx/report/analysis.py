@@ -117,14 +117,15 @@ def _rate(paired: PairedPoints, rate_per_s: float, label: str) -> RateResult:
     base = next((point for point in points if point.label == label), None)
     results = tuple(_result(paired, point, base) for point in points)
     by_label = {result.point.label: result for result in results}
+    rivals = [point for point in points if not point.is_reference]
     return RateResult(
         rate_per_s=rate_per_s,
         load=points[0].load,
         results=results,
         baseline=by_label.get(label),
         references=references(paired, rate_per_s),
-        frontiers=tuple(_frontier(points, plane) for plane in PLANES),
-        duels=tuple(duels(paired, points, PLANES)),
+        frontiers=tuple(_frontier(rivals, plane) for plane in PLANES),
+        duels=tuple(duels(paired, rivals, PLANES)),
         winners=tuple(_winners(paired, by_label, base)) if base is not None else (),
     )
 
@@ -164,7 +165,7 @@ def _winners(paired: PairedPoints, by_label: dict[str, PointResult], base: Point
         saving = None if plane is None else plane.saving(paired, point, base)
         return Winner(plane, result, paired.difference(point, base, "quality"), saving)
 
-    points = [result.point for result in by_label.values()]
+    points = [result.point for result in by_label.values() if not result.point.is_reference]
     scored = [point for point in points if point.metrics.quality_mean == point.metrics.quality_mean]
     if not scored:
         return []

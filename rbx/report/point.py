@@ -59,6 +59,11 @@ class Point:
         """Whether the policy picks model and instance in one decision (RouteBalance)."""
         return self.policy.get("kind") == "routebalance"
 
+    @property
+    def is_reference(self) -> bool:
+        """Whether the policy saw the labels: it is a line to measure by and nobody's rival."""
+        return self.policy.get("router") == "oracle"
+
 
 def family_of(policy: dict[str, Any]) -> str:
     """``routebalance``, the router of a routed policy, a plug-in by name: what a figure colours by."""
@@ -106,4 +111,5 @@ def baseline_label(points: list[Point], asked: str | None) -> str:
             raise UsageError(f"--baseline {asked!r}: no such policy; there are: {', '.join(labels)}")
         return asked
     usual = (DEFAULT_BASELINE, f"{DEFAULT_BASELINE} unbatched")
-    return next((label for label in usual if label in labels), labels[0])
+    rivals = [point.label for point in points if not point.is_reference] or labels
+    return next((label for label in usual if label in labels), rivals[0])

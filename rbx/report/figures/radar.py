@@ -68,7 +68,7 @@ def _chosen(analysis: Analysis) -> dict[str, str]:
     """Label → short name: RouteBalance of best quality, least latency and least cost, and two others."""
     points = [result.point for result in analysis.middle.results if np.isfinite(_figures(result.point)).all()]
     fused = [point for point in points if point.is_fused]
-    others = [point for point in points if not point.is_fused]
+    others = [point for point in points if not (point.is_fused or point.is_reference)]
     picked: list[Point] = []
     if fused:
         picked += [
