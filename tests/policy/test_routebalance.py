@@ -21,7 +21,8 @@ class _Tpot:
     """Never asked about the prior."""
 
     def predict(self, features: np.ndarray, tier_of_instance: np.ndarray) -> np.ndarray:
-        return np.array([0.01, 0.04])[tier_of_instance]
+        tpot_s: np.ndarray = np.array([0.01, 0.04])[tier_of_instance]
+        return tpot_s
 
 
 def placed(latency: Literal["xgboost", "prior"], servers: list[Server], ask: Ask) -> Assignment:
