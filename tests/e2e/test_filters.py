@@ -44,8 +44,6 @@ def test_a_calibration_is_asked_for_made_and_part_of_what_it_decides(workplace: 
     sweep(workplace, bundle, "results/f1", "[null, budget]")
     train = ("train", "datasets/tiny", "--pool", POOL, "--out", bundle, "--calibrate", "--json")
     told = json.loads(workplace.rbx(*train).stdout)
-    again = json.loads(workplace.rbx(*train).stdout)
-    assert told["digest"] == again["digest"]
     assert {row["source"] for row in told["residuals"]} >= {"bea", "prefill-throughput", "xgboost", "prior"}
     assert all(row["n"] >= 50 for row in told["residuals"])
     sweep(workplace, bundle, "results/f1", RULES)

@@ -137,6 +137,9 @@ def test_what_is_noted_for_a_calibration_changes_nothing_and_adds_up() -> None:
     arriving = arrivals(context)
     plain = SimulatedCell(context, config, arriving, 0).run()
     observed = observe(context, 30.0, len(arriving.prompt), 0)
+    again = observe(context, 30.0, len(arriving.prompt), 0)
+    for source, values in observed.ttft_s.items():
+        np.testing.assert_array_equal(values, again.ttft_s[source])
     assert observed.tier.tolist() == context.shape.tier[plain.instance].tolist()
     gaps = plain.output_tokens - 1
     prior_s = context.shape.tpot_prior_s[plain.instance]

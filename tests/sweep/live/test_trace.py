@@ -50,3 +50,18 @@ def test_a_count_that_does_not_read_is_absent(value: str) -> None:
     trace = read_trace({"x-rbx-attempts": value, "x-rbx-config-version": f"{value}-x"})
     assert trace.attempts is None
     assert trace.version_number is None
+
+
+@pytest.mark.parametrize(
+    ("value", "word"),
+    [
+        ('{"admission": "relaxed 3", "admitted_candidates": 2}', "relaxed 3"),
+        ('{"admission": "whatever", "admitted_candidates": 2}', None),
+        ('{"admission": ["all"], "admitted_candidates": 2}', None),
+        ('{"admitted_candidates": 2}', None),
+    ],
+)
+def test_what_a_filter_did_is_told_in_its_own_words_alone(value: str, word: str | None) -> None:
+    trace = read_trace({"x-rbx-trace": value})
+    assert trace.admission == word
+    assert trace.whole("admitted_candidates") == 2
