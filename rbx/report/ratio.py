@@ -18,8 +18,8 @@ class Ratio(NamedTuple):
 
     def per_prompt(self, at: Ints, n_prompts: int) -> tuple[Floats, Floats]:
         """Sums of both over the requests of each prompt, (P,) each; ``at`` (N,) says which prompt."""
-        top = np.bincount(at, weights=self.top, minlength=n_prompts)
-        return top, np.bincount(at, weights=self.bottom, minlength=n_prompts)
+        top, bottom = (np.bincount(at, weights=part, minlength=n_prompts) for part in self)
+        return top.astype(np.float64), bottom.astype(np.float64)
 
 
 def mean_of(values: Floats, counted: Bools) -> Ratio:

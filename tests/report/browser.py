@@ -60,7 +60,7 @@ def rendered(page: Path, folder: Path) -> str:
     if browser is None:
         pytest.skip(f"no browser: none of {', '.join(_NAMES)}")
     profile = folder / "browser"
-    found = subprocess.run(
+    done = subprocess.run(
         [
             browser,
             "--headless",
@@ -77,7 +77,7 @@ def rendered(page: Path, folder: Path) -> str:
         check=True,
     )
     complaints = [
-        line for line in found.stderr.splitlines() if re.search(r"CONSOLE.*(error|refused)", line, re.I)
+        line for line in done.stderr.splitlines() if re.search(r"CONSOLE.*(error|refused)", line, re.I)
     ]
     assert complaints == []
-    return found.stdout
+    return done.stdout

@@ -10,6 +10,7 @@ from rbx.report.admission_table import admission_table
 from rbx.report.analysis import analyse
 from rbx.report.load import read_sweep
 from rbx.report.page import render_page
+from rbx.report.page_tables import page_tables
 from rbx.report.paired import Resampling
 from tests.report.sweeps import SweepShape, write_sweep
 
@@ -41,5 +42,5 @@ def test_shares_are_counted_over_the_requests_that_a_filter_saw(tmp_path: Path) 
     assert texts[1] == "150"
     assert row[2].sort == (13 * 75 + 2 * 45 + 4 * 30) / 150
     assert texts[3:] == ["50 %", "20 %", "10 %", "20 %", "0 %"]
-    page = render_page(analysis, [])
+    page = render_page(analysis, page_tables(analysis), [])
     assert page.count('aria-label="Filters"') == 1

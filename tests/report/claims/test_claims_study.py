@@ -84,8 +84,8 @@ def test_a_difference_is_paired_by_prompt(folder: Path, points: dict[tuple[str, 
         "published": 0.1,
     }
     (found,) = judged([claim], s=folder)
-    pair = [points[label, 6.0] for label in (QUALITY, QUEUE)]
-    expected = PairedPoints(pair, read_sweep(folder).labels, QUICK).difference(*pair, "quality")
+    one, other = points[QUALITY, 6.0], points[QUEUE, 6.0]
+    expected = PairedPoints([one, other], read_sweep(folder).labels, QUICK).difference(one, other, "quality")
     ours = found.finding.ours
     assert ours is not None
     assert (ours.value, ours.low, ours.high) == pytest.approx((expected.value, expected.low, expected.high))
@@ -167,7 +167,7 @@ def test_an_order_is_that_of_our_figures(folder: Path, points: dict[tuple[str, f
     labels = sorted(
         {label for label, _ in points}, key=lambda label: points[label, 6.0].metrics.cost_per_request_usd
     )
-    claims = [
+    claims: list[dict[str, Any]] = [
         {"kind": "order", "metric": "cost_per_request_usd", "points": [at(label) for label in labels]},
         {
             "kind": "order",

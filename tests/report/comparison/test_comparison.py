@@ -152,13 +152,10 @@ def test_what_else_differs_is_stated(tmp_path: Path) -> None:
 
 def test_the_files_speak_of_every_point_and_escape_what_they_show(tmp_path: Path) -> None:
     evil = "always:<script>alert('x')</script>$_{{ 7*7 }}"
-    folders = []
-    for name in "ab":
-        folder = write_sweep(tmp_path / name, SHAPE)
-        path = folder / "manifest.json"
+    a, b = (write_sweep(tmp_path / name, SHAPE) for name in "ab")
+    for path in (a / "manifest.json", b / "manifest.json"):
         path.write_text(path.read_text().replace('"passthrough/round-robin"', json.dumps(evil)))
-        folders.append(folder)
-    written = write_comparison(compare(*folders, QUICK), tmp_path / "out")
+    written = write_comparison(compare(a, b, QUICK), tmp_path / "out")
     page = written.page.read_text(encoding="utf-8")
     parsed = Parsed(page)
     parsed.assert_self_contained()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
 
@@ -21,7 +22,7 @@ from rbx.report.paired import PairedPoints, Resampling
 from tests.report.sweeps import MODELS, ON_TIME_POLICIES, POLICIES, TIERS, SweepShape, write_sweep
 
 QUICK = Resampling(n_resamples=400)
-OF_THE_REPORT = MappingProxyType(
+OF_THE_REPORT: Mapping[str, Callable[[Metrics], float]] = MappingProxyType(
     {
         "quality": lambda m: m.quality_mean,
         "utility": lambda m: m.utility_mean,
