@@ -58,7 +58,16 @@ def plugin_identity(name: str) -> dict[str, str]:
 
     The sources are part of it since whoever writes a policy changes it more often than its version.
     """
-    entry = _entry_point(name)
+    return _identity(_entry_point(name))
+
+
+def installed_plugins() -> dict[str, dict[str, str]]:
+    """Identity of every plug-in of this environment, by name and whose it is."""
+    entries = sorted(entry_points(group=GROUP), key=lambda entry: (entry.name, entry.value))
+    return {f"{entry.name} ({_offered_by(entry)})": _identity(entry) for entry in entries}
+
+
+def _identity(entry: EntryPoint) -> dict[str, str]:
     distribution, version = ("", "") if entry.dist is None else (entry.dist.name, entry.dist.version)
     return {
         "distribution": distribution,
@@ -66,11 +75,6 @@ def plugin_identity(name: str) -> dict[str, str]:
         "entry_point": entry.value,
         "sources": _sources(entry),
     }
-
-
-def installed_plugins() -> dict[str, dict[str, str]]:
-    """Identity of every plug-in of this environment, by name."""
-    return {name: plugin_identity(name) for name in sorted(entry_points(group=GROUP).names)}
 
 
 def _entry_point(name: str) -> EntryPoint:

@@ -13,7 +13,7 @@ from rbx.config.plugin_policy import PluginPolicy
 from rbx.errors import ConfigError
 from rbx.policy.base import NO_INSTANCE, Assignment, Policy
 from rbx.policy.build import build_policy
-from rbx.policy.plugin import plugin_identity
+from rbx.policy.plugin import installed_plugins, plugin_identity
 from tests.policy.algorithm1 import Ask, Server
 from tests.policy.plugged import plug_in
 from tests.policy.scenes import blind_latency_model, random_asks, state_of, table_of, view_of
@@ -128,6 +128,9 @@ def test_two_packages_that_offer_one_name_are_named(monkeypatch: pytest.MonkeyPa
     plug_in(monkeypatch, tmp_path / "b", "plug_two", source, name="same")
     with pytest.raises(ConfigError, match=r"same is offered by dist-plug_\w+ 1\.0, dist-plug_\w+ 1\.0"):
         built(PluginPolicy(name="same"))
+    there = installed_plugins()
+    assert {"same (dist-plug_one 1.0)", "same (dist-plug_two 1.0)"} <= set(there)
+    assert there["same (dist-plug_one 1.0)"]["entry_point"] == "plug_one:make"
 
 
 @pytest.mark.parametrize(
