@@ -16,6 +16,7 @@ import httpx
 import pytest
 
 from rbx.heads.bundle import Bundle
+from rbx.heads.routers.avengers_pro import AvengersPro
 from tests.serve.gateway.scoring.test_rungs import PROMPTS, ask, gone, routed, sidecar
 from tests.serve.gateway.serving import Serving, config, serving
 
@@ -100,12 +101,10 @@ def test_one_that_can_not_start_is_refused_with_its_last_words(stored: Bundle, t
 
 
 def test_one_that_would_score_by_something_else_is_refused(stored: Bundle, tmp_path: Path) -> None:
-    without = dataclasses.replace(stored, routers={**stored.routers, "linear": stored.router("linear")})
-    other = dataclasses.replace(
-        without.router("avengers-pro"),  # type: ignore[type-var]
-        beta=1.0,
-    )
-    changed = dataclasses.replace(without, routers={**without.routers, "avengers-pro": other})
+    own = stored.router("avengers-pro")
+    assert isinstance(own, AvengersPro)
+    other = dataclasses.replace(own, beta=1.0)
+    changed = dataclasses.replace(stored, routers={**stored.routers, "avengers-pro": other})
     changed.save(tmp_path / "bundle")
     pretends = dataclasses.replace(stored, folder=tmp_path / "bundle")
     with serving(config(**routed("in-batch")), bundle=pretends) as place:
@@ -114,9 +113,9 @@ def test_one_that_would_score_by_something_else_is_refused(stored: Bundle, tmp_p
         assert "no longer the bundle that the gateway has read" in put.text
 
 
-def test_it_ends_with_the_gateway_however_that_ends(bundle_folder: Path) -> None:
+def test_it_ends_with_the_gateway_however_that_ends(bundle_folder: Path, tmp_path: Path) -> None:
     script = """
-        import asyncio, sys, time
+        import asyncio, sys
         from pathlib import Path
         from rbx.config.deployment import Sidecar
         from rbx.config.policy import RoutedPolicy
@@ -135,7 +134,10 @@ def test_it_ends_with_the_gateway_however_that_ends(bundle_folder: Path) -> None
         asyncio.run(main())
     """
     gateway = subprocess.Popen(
-        [sys.executable, "-c", textwrap.dedent(script), str(bundle_folder)], stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", textwrap.dedent(script), str(bundle_folder)],
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "TMPDIR": str(tmp_path)},
     )
     try:
         assert gateway.stdout is not None
