@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rbx.sweep.records import SCORING_WAIT, STATUSES
+from rbx.sweep.records import MODELS_ASKED, SCORING_WAIT, STATUSES
 from rbx.sweep.store import CellSpec, CellSummary
 
 # Times of one request are written as float64; an order broken by less than this is rounding.
@@ -74,6 +74,7 @@ def faults(
         *_unknown_faults(records, has_targets=has_targets, has_costs=has_costs),
         *_target_faults(records, has_ttft_targets=has_ttft_targets),
         *_score_faults(records),
+        *_cascade_faults(records),
         *_order_faults(records, is_live=summary.live is not None),
     ]
 
@@ -149,6 +150,18 @@ def _score_faults(records: pa.Table) -> Iterator[str]:
     if torn.any():
         words = "ok requests have a quality_status at odds with quality"
         yield f"{torn.sum()} {words}, as request {_first(ok, torn)}"
+
+
+def _cascade_faults(records: pa.Table) -> Iterator[str]:
+    """Who has an answer was answered by somebody, and who has none by nobody."""
+    if MODELS_ASKED.name not in records.column_names:
+        return
+    ok = np.asarray(pc.equal(records["status"].cast(pa.string()), "ok").to_numpy(), dtype=np.bool_)
+    asked = pc.fill_null(records[MODELS_ASKED.name], 0).to_numpy()
+    torn = ok != (asked >= 1)
+    if torn.any():
+        words = "requests have models_asked at odds with status"
+        yield f"{torn.sum()} {words}, as request {_first(records, torn)}"
 
 
 def _order_faults(records: pa.Table, *, is_live: bool) -> Iterator[str]:

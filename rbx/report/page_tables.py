@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from rbx.report.admission_table import admission_table
 from rbx.report.analysis import Analysis, RateResult
+from rbx.report.cascade_table import cascade_table
 from rbx.report.decision_tables import decisions_table
 from rbx.report.duel_tables import baseline_table, duels_table, standing_table, tally_table
 from rbx.report.live_tables import live_tables
@@ -122,12 +123,13 @@ def _section(index: int, rate: RateResult, analysis: Analysis, *, is_open: bool)
         is_open=is_open,
         duels=duels_table(rate),
         decisions=decisions_table(rate),
-        tables=(*rate_tables(rate, analysis.baseline_label), *_admissions(rate)),
+        tables=(*rate_tables(rate, analysis.baseline_label), *_where_there_are_any(rate)),
         on_time=None if analysis.on_time is None else on_time_table(analysis.on_time, rate.rate_per_s),
     )
 
 
-def _admissions(rate: RateResult) -> Iterator[Table]:
-    table = admission_table(rate)
-    if table is not None:
-        yield table
+def _where_there_are_any(rate: RateResult) -> Iterator[Table]:
+    """Of policies that not every sweep has."""
+    for table in (admission_table(rate), cascade_table(rate)):
+        if table is not None:
+            yield table

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from rbx.sweep.records import ADMISSION, SCORING_WAIT, STATUSES
+from rbx.sweep.records import ADMISSION, MODELS_ASKED, SCORING_WAIT, STATUSES
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -26,7 +26,8 @@ class Requests:
     ``predicted_ttft_s`` counts from ``scheduled_s``, as ``ttft_s`` does; it, ``ttft_target_s`` and
     ``on_time_candidates`` (how many instances were predicted to meet the target) are NaN where there is none.
     ``scoring_wait_s`` is zero where prompts were scored with their batch. ``admitted_candidates`` is how many
-    instances a filter left, NaN without one, ``admission`` how, empty without one.
+    instances a filter left, NaN without one, ``admission`` how, empty without one. ``models_asked`` is how
+    many models answered, NaN where no cascade asked.
     """
 
     prompt: Ints
@@ -58,6 +59,7 @@ class Requests:
     on_time_candidates: Floats
     admitted_candidates: Floats
     admission: NDArray[np.str_]
+    models_asked: Floats
 
     @property
     def ok(self) -> Bools:
@@ -147,6 +149,7 @@ def to_requests(records: pa.Table, prompt_ids: pa.Array) -> Requests:
         on_time_candidates=_floats(records, "on_time_candidates"),
         admitted_candidates=admitted_candidates,
         admission=admission,
+        models_asked=_models_asked(records),
     )
 
 
@@ -163,6 +166,12 @@ def _admissions(records: pa.Table) -> tuple[Floats, NDArray[np.str_]]:
     if left not in records.column_names or how not in records.column_names:
         return np.full(n, np.nan), np.full(n, "")
     return _floats(records, left), _words(records, how)
+
+
+def _models_asked(records: pa.Table) -> Floats:
+    if MODELS_ASKED.name not in records.column_names:
+        return np.full(records.num_rows, np.nan)
+    return _floats(records, MODELS_ASKED.name)
 
 
 def _scoring_wait(records: pa.Table) -> Floats:

@@ -106,7 +106,11 @@ def write_sweep(folder: Path, shape: SweepShape) -> Path:
 def as_records(columns: dict[str, Any]) -> pa.Table:
     """Columns (lists or arrays; NaN stands for null) as a table of records."""
     arrays = []
-    schema = records_schema(scored_before_batch=SCORING_WAIT.name in columns, filtered="admission" in columns)
+    schema = records_schema(
+        scored_before_batch=SCORING_WAIT.name in columns,
+        filtered="admission" in columns,
+        cascaded="models_asked" in columns,
+    )
     for each in schema:
         values = columns[each.name]
         array = values if isinstance(values, pa.Array) else pa.array(values, from_pandas=True)
