@@ -59,8 +59,9 @@ class CascadeRun:
         self._scorer_free_s = 0.0
         self.came_s = np.full(n, np.nan)  # to be decided, the last time
         self._paid_usd = np.zeros(n)  # for the answer at hand
-        self._ended = Ended(np.full(n, np.nan), np.zeros(n), *(np.zeros(n) for _ in range(4)))
         self._asked = np.zeros(n, dtype=np.int64)
+        took_s = (np.zeros(n), np.zeros(n), np.zeros(n))
+        self._ended = Ended(np.full(n, np.nan), np.zeros(n), self._asked, *took_s)
         table.router_score[:] = -1.0
         table.router_score[:, chain.models[0]] = 1.0
 
@@ -150,7 +151,7 @@ class CascadeRun:
 
     def ended(self) -> Ended:
         """What became of all requests, once nothing is under way."""
-        return self._ended._replace(models_asked=self._asked)
+        return self._ended
 
 
 def check_telemetry(telemetry: Telemetry, label: str) -> None:

@@ -107,7 +107,7 @@ def _some(answers: Answers, rows: Ints) -> Answers:
 def _picked(head: RouterHead, unseen: AskedPrompts, answers: Answers | None) -> Ints:
     if isinstance(head, Cascade) and answers is not None:
         return head.planned.last_asked(head.answer_scores(unseen.texts, answers))
-    return head.score(unseen).argmax(axis=1).astype(np.int64)
+    return np.asarray(head.score(unseen).argmax(axis=1), dtype=np.int64)
 
 
 def _routed(

@@ -38,7 +38,7 @@ class _Encoder:
         self._whole = self._graph.numbers(-1, dim)
         # A third of the attention is by content alone, the rest by content and position.
         terms = 3 if self._disentangled else 1
-        self._scale = self._graph.constant(np.float32([1.0 / math.sqrt(self._head_dim * terms)]))
+        self._scale = self._graph.constant(np.array([1.0 / math.sqrt(self._head_dim * terms)]))
 
     def file(self) -> bytes:
         """Everything, from ids to states."""
@@ -119,7 +119,7 @@ class _Encoder:
 
     def _gelu(self, state: str) -> str:
         graph = self._graph
-        root, one, half = (graph.constant(np.float32([each])) for each in (math.sqrt(0.5), 1.0, 0.5))
+        root, one, half = (graph.constant(np.array([each])) for each in (math.sqrt(0.5), 1.0, 0.5))
         erf = graph.apply("Erf", graph.apply("Mul", state, root))
         return graph.apply("Mul", graph.apply("Mul", state, graph.apply("Add", erf, one)), half)
 

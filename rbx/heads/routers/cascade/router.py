@@ -25,8 +25,6 @@ from rbx.heads.static import load_static
 
 Floats = NDArray[np.float64]
 
-_NAMES = ("answer_score", "labels", "input_tokens", "output_tokens", "price_in_usd", "price_out_usd")
-
 
 @dataclass(frozen=True)
 class Cascade:
@@ -63,7 +61,8 @@ class Cascade:
     @property
     def arrays(self) -> Arrays:
         """See ``RouterHead``."""
-        kept = {name: getattr(self, name) for name in _NAMES}
+        names = ("answer_score", "labels", "input_tokens", "output_tokens", "price_in_usd", "price_out_usd")
+        kept = {name: getattr(self, name) for name in names}
         return {**kept, "weights": self.scorer.weights, "offset": self.scorer.offset}
 
     def priced(self, price_in_usd: Floats, price_out_usd: Floats) -> Cascade:
@@ -131,7 +130,12 @@ def restore(described: dict[str, Any], arrays: Arrays) -> Cascade:
     return Cascade(
         models=tuple(described["models"]),
         scorer=AnswerScorer(described["parts"], arrays["weights"], arrays["offset"]),
+        answer_score=arrays["answer_score"],
+        labels=arrays["labels"],
+        input_tokens=arrays["input_tokens"],
+        output_tokens=arrays["output_tokens"],
+        price_in_usd=arrays["price_in_usd"],
+        price_out_usd=arrays["price_out_usd"],
         encoder_digest=described["encoder_digest"],
         errors=described["left_out_squared_error"],
-        **{name: arrays[name] for name in _NAMES},
     )

@@ -31,7 +31,7 @@ class AnswerScorer:
         features = answer_features(self.parts, prompts, answers, texts)
         # Row by row: a product over all rows may add in another order.
         found = [float(row @ self.weights[model]) for row in features]
-        return np.clip(np.array(found) + self.offset[model], 0.0, 1.0)
+        return np.asarray(np.clip(np.array(found) + self.offset[model], 0.0, 1.0))
 
 
 class Fitted(NamedTuple):
@@ -62,7 +62,7 @@ def fit_scorer(
         np.array([ridge.weights for _, ridge in fits[best]]),
         np.array([ridge.offset for _, ridge in fits[best]]),
     )
-    return Fitted(scorer, left_out, dict(errors))
+    return Fitted(scorer, left_out, {str(parts): error for parts, error in errors.items()})
 
 
 def _fits(

@@ -36,7 +36,7 @@ def tokenizer() -> str:
         {"Sequence": {"id": "A", "type_id": 0}},
         {"SpecialToken": {"id": "[SEP]", "type_id": 0}},
     ]
-    stored = {
+    stored: dict[str, Any] = {
         "version": "1.0",
         "truncation": None,
         "padding": None,
