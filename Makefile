@@ -16,7 +16,7 @@ VLLM_VENV := .venv-vllm
 VLLM_BIN := $(VLLM_VENV)/bin
 VLLM_PIP := $(VLLM_BIN)/python -m pip --disable-pip-version-check install --quiet
 
-.PHONY: run test check bench test-vllm validate bear paper paper-sweeps clean
+.PHONY: run test check bench test-vllm validate bear paper paper-sweeps paper-claims clean
 .DEFAULT_GOAL := run
 .DELETE_ON_ERROR:
 
@@ -102,15 +102,18 @@ bear: $(VENV)/.installed
 	  scheduler.telemetry.delay_s=$(d) --set scheduler.ledger=$(l))))
 
 # RouteBalance's paper. A sweep is NAME of experiments/paper/, or a variant: its file and what it sets. Each is done
-# when its report is there; a run that was interrupted goes on, and one after a file was edited does what depends on it.
+# once, and again when its file was edited; a run that was interrupted goes on where it stopped.
 PAPER := experiments/paper
 # MiniLM (PAPER_ENCODER=minilm) takes minutes more for the 18,608 prompts, once.
 PAPER_ENCODER := static
 PAPER_BUNDLE := results/bundles/paper
+PAPER_POOL := experiments/pools/paper.yaml
 PAPER_TIMES := results/paper-times.txt
-PAPER_SWEEPS := radar intervals overhead overhead-whole-batch ladder semantic-router arms arm4 arm4-square \
-	budgets-tight budgets-medium budgets-loose seeds reseed second-judge batching batching-fifo batching-fixed8 \
-	sizes-adaptive sizes-1 sizes-4 sizes-8 sizes-16 sizes-32 tier-loss tier-loss-14b prices prices-flat square bursty overload safety
+PAPER_PAGES := radar intervals overhead ladder semantic-router arms arm4 arm4-square budgets-tight seeds reseed \
+	second-judge batching tier-loss prices square bursty overload safety
+# Variants stand on the page of claims; rbx report results/paper-NAME makes a page of their own.
+PAPER_VARIANTS := budgets-medium budgets-loose batching-fifo batching-fixed8 overhead-whole-batch sizes-adaptive \
+	sizes-1 sizes-4 sizes-8 sizes-16 sizes-32 tier-loss-14b prices-flat
 paper_fixed = --set 'scheduler.batching={mode: fixed, max_size: $(1), window_s: 0.1}'
 of-budgets-tight := budgets --set workload.budget.share=0.75
 of-budgets-medium := budgets --set workload.budget.share=0.45
@@ -119,12 +122,12 @@ of-batching-fifo := batching --set scheduler.order=fifo
 of-batching-fixed8 := batching $(call paper_fixed,8)
 of-sizes-adaptive := sizes
 $(foreach n,1 4 8 16 32,$(eval of-sizes-$(n) := sizes $(call paper_fixed,$(n))))
+of-tier-loss-14b := tier-loss --set tier_loss.tier=14b-v100x4
 paper_flat = {in_usd_per_mtok: 0.1, out_usd_per_mtok: 0.1}
 of-prices-flat := prices --set 'prices={72b-a100x4: $(paper_flat), 14b-v100x4: $(paper_flat), 7b-a30: $(paper_flat), \
 	3b-a30: $(paper_flat)}'
-of-tier-loss-14b := tier-loss --set tier_loss.tier=14b-v100x4
 paper_variant = $(or $(of-$(1)),$(1))
-paper_report = results/paper-$(1)/report/index.html
+paper_page = results/paper-$(1)/report/index.html
 
 # $(call timed,what,command): the command, and how long it took.
 define timed
@@ -132,35 +135,49 @@ define timed
 	  printf '%5d s  %s\n' "$$took" '$(1)' | tee -a $(PAPER_TIMES)
 endef
 
-# Two sweeps at a time on two cores: most of them are short, and a report keeps one core busy.
+# Two at a time on two cores: most sweeps are short, and a page keeps one core busy.
 paper: $(VENV)/.installed
 	@mkdir -p results && : > $(PAPER_TIMES)
-	@begin=$$(date +%s); \
-	$(MAKE) --no-print-directory $(PAPER_BUNDLE).trained && \
-	$(MAKE) --no-print-directory $(call paper_report,frontier) PAPER_JOBS=2 && \
-	$(MAKE) --no-print-directory -j2 paper-sweeps PAPER_JOBS=1 && \
+	@begin=$$(date +%s); paper="$(MAKE) --no-print-directory"; \
+	$$paper $(PAPER_BUNDLE).trained && \
+	$$paper results/paper-frontier.swept PAPER_JOBS=2 && \
+	$$paper -j2 paper-sweeps PAPER_JOBS=1 && \
+	$$paper paper-claims && \
 	printf '%5d s  all of it\n' "$$(( $$(date +%s) - begin ))" | tee -a $(PAPER_TIMES)
-	@$(BIN)/rbx report --claims $(PAPER)/published.yaml || test $$? -eq 3
 
-paper-sweeps: $(foreach s,$(PAPER_SWEEPS),$(call paper_report,$(s)))
+paper-sweeps: $(call paper_page,frontier) $(foreach s,$(PAPER_PAGES),$(call paper_page,$(s))) \
+	$(foreach s,$(PAPER_VARIANTS),results/paper-$(s).swept) results/paper-routers/index.html
+
+# Exit code 3 says that a claim could not be looked at in full; the page says which.
+paper-claims:
+	$(call timed,published beside ours,{ $(BIN)/rbx report --claims $(PAPER)/published.yaml || test $$? -eq 3; })
 
 datasets/paper/manifest.json: experiments/datasets/paper.yaml | $(VENV)/.installed
 	$(call timed,the grid,$(BIN)/rbx build-dataset $< --force > /dev/null)
 
-$(PAPER_BUNDLE).trained: datasets/paper/manifest.json experiments/pools/paper.yaml
-	$(call timed,heads,$(BIN)/rbx train datasets/paper --pool experiments/pools/paper.yaml --out $(PAPER_BUNDLE) \
+# The routers' report asks the neighbours alone: the others it would train seven times more.
+$(PAPER_BUNDLE).trained: datasets/paper/manifest.json $(PAPER_POOL)
+	$(call timed,heads,$(BIN)/rbx train datasets/paper --pool $(PAPER_POOL) --out $(PAPER_BUNDLE)-knn \
 	  --encoder $(PAPER_ENCODER) --no-compare > /dev/null)
-	$(call timed,routers,$(BIN)/rbx train datasets/paper --pool experiments/pools/paper.yaml --out $(PAPER_BUNDLE) \
+	@rm -rf $(PAPER_BUNDLE) && cp -R $(PAPER_BUNDLE)-knn $(PAPER_BUNDLE)
+	$(call timed,routers,$(BIN)/rbx train datasets/paper --pool $(PAPER_POOL) --out $(PAPER_BUNDLE) \
 	  --router avengers-pro --router best-route-frozen --ties-to Qwen2.5-14B --router semantic-router > /dev/null)
 	@touch $@
 
-# What a report prints stands in its page.
+results/paper-routers/index.html: $(PAPER_BUNDLE).trained
+	$(call timed,routers: report,$(BIN)/rbx report --routers --grid datasets/paper --bundle $(PAPER_BUNDLE)-knn \
+	  --pool $(PAPER_POOL) --out results/paper-routers --skip flips > /dev/null)
+
+# What the two print stands in the manifest and in the page.
 .SECONDEXPANSION:
-results/paper-%/report/index.html: $(PAPER)/$$(firstword $$(call paper_variant,$$*)).yaml $(PAPER_BUNDLE).trained
-	$(call timed,$*: cells,$(BIN)/rbx sweep $< --set name=paper-$* \
-	  $(wordlist 2,99,$(call paper_variant,$*)) --jobs $(PAPER_JOBS) > /dev/null 2> results/paper-$*.log || \
-	  { cat results/paper-$*.log >&2; exit 1; })
-	$(call timed,$*: report,$(BIN)/rbx report results/paper-$* > /dev/null)
+results/paper-%.swept: $(PAPER)/$$(firstword $$(call paper_variant,$$*)).yaml $(PAPER_BUNDLE).trained
+	$(call timed,$*: cells,$(BIN)/rbx sweep $< --set name=paper-$* $(wordlist 2,99,$(call paper_variant,$*)) \
+	  --jobs $(PAPER_JOBS) > /dev/null)
+	@touch $@
+
+.PRECIOUS: results/paper-%.swept
+results/paper-%/report/index.html: results/paper-%.swept
+	$(call timed,$*: page,$(BIN)/rbx report results/paper-$* > /dev/null)
 
 # The comparison holds for one release of vLLM, which needs Python 3.11 to 3.14 and one release of torch;
 # left to itself the resolver would fetch a newer torch. The image and sound libraries that come along are
