@@ -20,6 +20,8 @@ from rbx.report.routers.flips import FlipRow
 from rbx.report.routers.routed_quality import RoutedRow
 from rbx.report.routers.study import RouterStudy
 
+_MANY_TIES = 0.1  # a share of prompts worth a sentence
+
 
 def answers(study: RouterStudy) -> tuple[AnswerList, ...]:
     """Best at what; then what does not hold."""
@@ -114,6 +116,9 @@ def _choices_fail(study: RouterStudy) -> Iterator[str]:
         models = study.material.population.models
         named = [f"{row.label} ({models[int(np.argmax(row.shares))]})" for row in fixed]
         yield f"No routing at all, one model gets every prompt: {', '.join(named)}."
+    if tied := [row for row in study.concordance if row.tied.low > _MANY_TIES]:
+        told = ", ".join(f"{row.router} {_plain(row.tied, _percent)}" for row in tied)
+        yield f"Several models share the highest score, so that their order in the pool decides: {told}."
     if curves := _swept(study):
         above = [curve.label for curve in curves if curve.against_singles.low > 0]
         yield _tally("Above single models mixed at random (AIQ)", above, len(curves))

@@ -18,7 +18,7 @@ from rbx.compiled import njit
 from rbx.report.bootstrap import Counts
 from rbx.report.interval import Interval
 from rbx.report.paired import Resampling
-from rbx.report.routers.means import drawn_prompts, interval_of
+from rbx.report.routers.means import PairedMeans, drawn_prompts, interval_of
 from rbx.report.routers.population import Population
 
 Floats = NDArray[np.float64]
@@ -29,13 +29,15 @@ Ints = NDArray[np.int64]
 class ConcordanceRow:
     """One router: by model (None where its labels are all the same), and the mean over the others.
 
-    The macro mean of a resample is over the models whose labels differ in it.
+    The macro mean of a resample is over the models whose labels differ in it. ``tied`` is the share of
+    prompts on which several models have the highest score, so that their order in the pool decides.
     """
 
     router: str
     by_model: tuple[Interval | None, ...]
     macro: Interval
     models: int
+    tied: Interval
 
 
 class _Sorted(NamedTuple):
@@ -57,10 +59,16 @@ def concordance_rows(
     values = np.array([_concordances(whole, *column)[0] for column in columns])
     replicates = _replicates(columns, population.n, resampling)
     m = len(population.models)
+    ties = PairedMeans([_is_tied(score) for score in scores.values()], resampling)
     return tuple(
-        _row(router, values[k * m : (k + 1) * m], replicates[k * m : (k + 1) * m], population.n)
+        _row(router, values[k * m : (k + 1) * m], replicates[k * m : (k + 1) * m], ties.mean(k), population.n)
         for k, router in enumerate(scores)
     )
+
+
+def _is_tied(score: Floats) -> Floats:
+    highest = score == score.max(axis=1, keepdims=True)
+    return np.asarray(highest.sum(axis=1) > 1, dtype=np.float64)
 
 
 def concordance(score: Floats, label: Floats) -> float:
@@ -68,7 +76,7 @@ def concordance(score: Floats, label: Floats) -> float:
     return float(_concordances(np.ones((1, len(score)), dtype=np.uint16), *_sorted(score, label))[0])
 
 
-def _row(router: str, values: Floats, replicates: Floats, n: int) -> ConcordanceRow:
+def _row(router: str, values: Floats, replicates: Floats, tied: Interval, n: int) -> ConcordanceRow:
     known = np.flatnonzero(~np.isnan(values))
     by_model = tuple(
         None if np.isnan(value) else interval_of(float(value), drawn, n_prompts=n)
@@ -76,7 +84,7 @@ def _row(router: str, values: Floats, replicates: Floats, n: int) -> Concordance
     )
     macro = float(values[known].mean()) if len(known) else np.nan
     return ConcordanceRow(
-        router, by_model, interval_of(macro, _mean_of_known(replicates[known]), n_prompts=n), len(known)
+        router, by_model, interval_of(macro, _mean_of_known(replicates[known]), n_prompts=n), len(known), tied
     )
 
 

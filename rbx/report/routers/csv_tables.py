@@ -30,6 +30,7 @@ def csv_tables(study: RouterStudy) -> dict[str, str]:
             for row in study.concordance
             for model, found in (
                 ("mean over models", row.macro),
+                ("prompts with a tie for the highest score", row.tied),
                 *zip(models, row.by_model, strict=True),
             )
         ],

@@ -44,6 +44,12 @@ DEFINITIONS = (
         f"{_ALL}, each model by itself",
     ),
     Definition(
+        "tie",
+        "share of prompts on which several models have the highest score; the earlier one in the pool is "
+        "chosen",
+        _ALL,
+    ),
+    Definition(
         "calibration error",
         "Σ over ten bins of equal mass: share × |mean prediction − mean label|; edges held over resamples",
         f"{_ALL} × models",

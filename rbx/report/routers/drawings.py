@@ -147,13 +147,17 @@ def _curve(axes: Axes, curve: Curve, hue: str, mark: str) -> None:
 
 
 def _hull_line(axes: Axes, curve: Curve, hue: str, style: str, label: str, mark: str = "") -> None:
-    x, y = zip(*curve.corners, strict=True)
+    """The hull with its corners; a mixture's cost is a mean, so that edges bend where the axis is a log's."""
+    x, y = (np.array(each) for each in zip(*curve.corners, strict=True))
+    fine = np.union1d(x, np.geomspace(x[0], x[-1], 300) if x[0] > 0 else np.linspace(x[0], x[-1], 300))
+    drawn = np.interp(fine, x, y)
     axes.plot(
-        1000 * np.array(x),
-        y,
+        1000 * fine,
+        drawn,
         color=hue,
         ls=style,
         marker=mark,
+        markevery=np.searchsorted(fine, x).tolist(),
         ms=4.5,
         lw=1.5,
         label=label,

@@ -134,7 +134,7 @@ def concordance_table(study: RouterStudy) -> Table:
             f"{population_words(study)} {kind[0].upper()}{kind[1:]} of a model's score over prompts: chance "
             "that the better answered of two prompts has the higher score; 0.5 tells nothing. Routers that "
             "compare models (avengers-pro, matrix-factorisation) do not claim this of a single model's "
-            "score. Mean: over the models whose labels differ."
+            "score. Mean: over the models whose labels differ. A tie goes to the earlier model of the pool."
         ),
         columns=(
             Column("model", numeric=False),
@@ -144,6 +144,10 @@ def concordance_table(study: RouterStudy) -> Table:
             (
                 Value("mean over models"),
                 *(estimate(row.macro, score) for row in study.concordance),
+            ),
+            (
+                Value("prompts with a tie for the highest score"),
+                *(estimate(row.tied, percent_1) for row in study.concordance),
             ),
             *(
                 (

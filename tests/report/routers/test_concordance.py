@@ -61,6 +61,16 @@ def test_rows_agree_with_sklearn_by_model_and_in_the_mean(material: Material) ->
     assert [found.value for found in row.by_model if found] == pytest.approx(expected, abs=1e-12)
     assert row.macro.value == pytest.approx(np.mean(expected), abs=1e-12)
     assert row.macro.low < row.macro.value < row.macro.high
+    assert row.tied.value == 0.0
+
+
+def test_ties_for_the_highest_score_are_counted(material: Material) -> None:
+    people = material.population
+    score = np.random.default_rng(1).integers(0, 3, people.score.shape).astype(np.float64)
+    (row,) = concordance_rows({"any": score}, people, Resampling(n_resamples=100))
+    by_hand = [sorted(scores)[-1] == sorted(scores)[-2] for scores in score.tolist()]
+    assert row.tied.value == pytest.approx(np.mean(by_hand))
+    assert 0.0 < row.tied.low < row.tied.value
 
 
 def test_a_model_whose_labels_are_all_the_same_has_no_value_and_is_left_out_of_the_mean(
