@@ -40,6 +40,7 @@ _LOOKS = {
     "ratio": (INK, "X"),
 }
 _MOST_DIFFERENCES = 60
+_LINEAR_UP_TO = 3.0
 
 
 def draw_claims(study: ClaimsStudy) -> Iterator[Drawing]:
@@ -152,6 +153,10 @@ def _differences(study: ClaimsStudy, every: list[Judged]) -> Drawing:
             axes.plot(scaled, [row + 0.22] * 2, color=FAINT, lw=1.2, solid_capstyle="butt")
         _bar(axes, each, [end / published for end in _our_ends(each)], [row, row])
         _mark(axes, each, _ours(each) / published, row)
+    if max(map(abs, axes.get_xlim())) > _LINEAR_UP_TO * 2:
+        # One small published difference must not squeeze all others into a line.
+        axes.set_xscale("symlog", linthresh=_LINEAR_UP_TO)
+        axes.xaxis.set_major_formatter("{x:g}")
     axes.set_yticks(range(len(shown)), [printable(each.claim.id) for each in reversed(shown)])
     axes.set_ylim(-0.8, len(shown) - 0.2)
     axes.grid(axis="y", visible=False)

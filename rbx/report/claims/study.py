@@ -126,7 +126,8 @@ def _opened(file: ClaimsFile) -> tuple[dict[str, Sweep], dict[str, str]]:
                 by_folder[folder] = read_sweep(folder)
             sweeps[name] = by_folder[folder]
         except StoreError as error:
-            absent[name] = str(error) if folder.exists() else f"{name}: {folder} is not there"
+            told = " ".join(str(error).split())
+            absent[name] = f"{name}: {told if folder.exists() else f'{folder} is not there'}"
     return sweeps, absent
 
 

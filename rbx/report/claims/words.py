@@ -33,9 +33,9 @@ def _answer(counted: Tally) -> Iterator[str]:
     verdicts = counted.verdicts
     what = "" if counted.role == "predicted" else " (something of ours was fitted to these very numbers)"
     yield (
-        f"Of {counted.claims} {counted.role} {_few(counted.claims, 'claim', 'claims')}{what}, "
-        f"{verdicts['holds']} hold, {verdicts['not clear']} are not clear, {verdicts['does not hold']} do "
-        f"not hold, {verdicts['not run']} were not run."
+        f"Of {counted.claims} {counted.role} {_few(counted.claims, 'claim', 'claims')}{what}: "
+        f"{verdicts['holds']} hold, {verdicts['does not hold']} do not, {verdicts['not clear']} not clear, "
+        f"{verdicts['not run']} not run."
     )
     if n := counted.within[0].n:
         near = ", ".join(str(part.k) for part in counted.within)
