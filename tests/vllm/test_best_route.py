@@ -87,13 +87,13 @@ def test_buckets_of_relative_positions_are_those_of_transformers() -> None:
 
 
 def test_minilm_learns_from_the_text_alone_which_model_is_right_and_stops_by_held_out_loss() -> None:
-    task, fresh = planted(), planted(seed=1)
+    task, fresh = planted(120), planted(60, seed=1)
     head = train(replace(task, encoder_path="minilm"), seed=0)
     blind = fresh.prompts._replace(embeddings=np.zeros_like(fresh.embeddings))
     assert (head.score(blind).argmax(axis=1) == kinds(fresh)).mean() > 0.9
     told = head.described["training"]
     assert told["encoder"] == "minilm"
-    assert told["held_out_prompts"] == 24
+    assert told["held_out_prompts"] == 12
     assert told["best_pass"] == 1 + int(np.argmin(told["held_out_loss"]))
     assert told["held_out_accuracy"][told["best_pass"] - 1] > told["held_out_majority"]
     files = router_files("best-route", head)

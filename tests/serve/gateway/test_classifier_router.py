@@ -87,8 +87,9 @@ def test_an_estimate_tells_what_the_service_says(bundle: Bundle, service: Servic
         ({"kind": "vllm-sr", "url": "http://127.0.0.1:9", "models": {"a": "huge"}}, "the pool has no huge"),
         ({"kind": "oracle"}, r"oracle \(true labels\).*sees the labels"),
         ({"kind": "source-best"}, "nobody tells which data set"),
+        ({"kind": "cascade", "mean_budget_usd": [1e-5]}, "holds none back to score it"),
     ],
-    ids=["no map", "unknown model", "oracle", "source-best"],
+    ids=["no map", "unknown model", "oracle", "source-best", "cascade"],
 )
 def test_what_can_not_be_decided_here_is_refused_at_the_start(
     bundle: Bundle, policy: dict[str, Any], said: str
