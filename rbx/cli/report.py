@@ -97,7 +97,8 @@ def report(
     With --routers: how good the routers of a bundle are by themselves, without queues; writes OUT/index.html.
     With --claims or --compare: published statements beside ours, or two sweeps side by side.
 
-    Exit code 3: the report was written, but some cells do not add up and were left out.
+    Exit code 3: the report was written, but some cells do not add up and were left out, or are not there for
+    a claim.
     """
     if routers:
         if folder is not None or baseline is not None or strict or claims or compare:

@@ -48,7 +48,7 @@ def usd_per_thousand(usd: float) -> str:
 
 def signed(text: str) -> str:
     """Put a plus before what is not negative, zero or unknown."""
-    return text if text.startswith((_MINUS, UNKNOWN)) or text.strip("0.") == "" else f"+{text}"
+    return text if text.startswith((_MINUS, UNKNOWN)) or text.strip("0. %") == "" else f"+{text}"
 
 
 def span(interval: Interval, write: Callable[[float], str]) -> str:

@@ -29,4 +29,4 @@ def test_shares_in_per_cent(share: float, decimals: int, text: str) -> None:
 
 
 def test_gains_bear_their_sign() -> None:
-    assert [signed(percent(share)) for share in (0.3, -0.3)] == ["+30 %", "−30 %"]
+    assert [signed(percent(share)) for share in (0.3, -0.3, 0.0)] == ["+30 %", "−30 %", "0 %"]

@@ -12,6 +12,7 @@ from rbx.report.overload_mark import marked, with_footnote
 from rbx.report.table import Column, Table, Tone, Value
 from rbx.report.written.files import Named
 
+_ACRONYMS = {"e2e": "E2E", "ttft": "TTFT", "tpot": "TPOT", "slo": "SLO"}
 _GROWS_WITH_THE_RUN = ("latency", "throughput")
 
 
@@ -99,10 +100,11 @@ def _gap(found: Gap) -> Value:
     tone: Tone = ""
     if gap.excludes_zero:
         tone = "good" if (gap.value > 0) == metric.higher_is_better else "bad"
-    between = span(gap, lambda bound: signed(metric.write(bound)))
+    both = f"{metric.write(found.a)} → {metric.write(found.b)}"
+    is_same = gap.value == 0.0 and gap.status == "degenerate"
     value = Value(
-        signed(metric.write(gap.value)),
-        sub=f"{between} {metric.write(found.a)} → {metric.write(found.b)}",
+        "same" if is_same else signed(metric.write(gap.value)),
+        sub=both if is_same else f"{span(gap, lambda bound: signed(metric.write(bound)))} {both}",
         sort=gap.value,
         hint=gap.reason,
         tone=tone,
@@ -132,6 +134,7 @@ def coverage_line(found: Comparison) -> str:
 
 
 def _title(metric: Metric) -> str:
-    return f"{metric.name.removesuffix('_s') if metric.unit in ('s', 'ms') else metric.name}" + (
-        f", {metric.unit}" if metric.unit else ""
-    )
+    """A metric's name as words, and its unit."""
+    stem = metric.name.removesuffix("_usd").removesuffix("_per_s").removesuffix("_s")
+    words = " ".join(_ACRONYMS.get(word, word) for word in stem.split("_"))
+    return f"{words}, {metric.unit}" if metric.unit else words
