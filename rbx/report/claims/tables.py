@@ -122,7 +122,7 @@ def _row(judged: Judged) -> tuple[Value, ...]:
     error = judged.finding.relative_error
     order = ""
     if isinstance(claim, OrderClaim):
-        order = "published order: " + " > ".join(_short(point) for point in looked_at(judged))
+        order = "published order: " + " > ".join(_apart(looked_at(judged)))
     return (
         Value(claim.id, sub=role),
         Value(claim.says, sub=" · ".join(part for part in (place, claim.metric or "", order) if part)),
@@ -213,6 +213,7 @@ def _bound_words(claim: BoundClaim, scale: Scale) -> str:
     return f"≥ {low}" if high is None else f"{low} to {high}"
 
 
-def _short(words: str) -> str:
-    """A point's words without its sweep."""
-    return words.partition(": ")[2].partition(" at ")[0] or words
+def _apart(words: list[str]) -> list[str]:
+    """Points by their policies alone where that tells them apart, else in full."""
+    policies = [each.partition(": ")[2].rpartition(" at ")[0] or each for each in words]
+    return policies if len(set(policies)) == len(policies) else words

@@ -7,6 +7,7 @@ import hashlib
 import io
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ import yaml
 from rbx.cli.main import run
 from rbx.report.claims.run import write_claims
 from rbx.report.claims.study import ClaimsStudy
+from rbx.report.claims.tables import artefact_tables
 from tests.report.browser import Parsed, rendered
 from tests.report.claims.claimed import QUALITY, QUEUE, RANDOM, UNIFORM, at, best, study
 from tests.report.sweeps import POLICIES, SweepShape, write_sweep
@@ -188,3 +190,31 @@ def test_a_file_of_sweeps_that_are_not_there_still_makes_a_page(tmp_path: Path) 
     page = (tmp_path / "out" / "index.html").read_text(encoding="utf-8")
     Parsed(page).assert_self_contained()
     assert "is not there" in page
+
+
+def test_a_table_says_what_it_rests_on_where_sweeps_are_of_two_kinds(folder: Path, tmp_path: Path) -> None:
+    """A real grid beside a synthetic one: the page is marked with both, each table says which is its own."""
+    real = write_sweep(tmp_path / "t", replace(SHAPE, synthetic=False))
+    claims = [
+        {"kind": "value", "metric": "quality", "of": at(UNIFORM), "published": 0.4, "where": "Table 1"},
+        {
+            "kind": "value",
+            "metric": "quality",
+            "of": at(UNIFORM, sweep="t"),
+            "published": 0.4,
+            "where": "Table 2",
+        },
+        {
+            "kind": "order",
+            "metric": "quality",
+            "points": [at(UNIFORM), at(UNIFORM, sweep="t")],
+            "where": "Table 3",
+        },
+    ]
+    both = study(claims, s=folder, t=real)
+    assert both.kinds == ("SYNTHETIC GRID", "SIMULATED ENGINE")
+    notes = [table.note for table in artefact_tables(both)]
+    assert "rests on SIMULATED ENGINE alone" in notes[1]
+    assert (notes[0], notes[2]) == ("", "")
+    says = list(artefact_tables(both))[2].rows[0][1]
+    assert f"s: {UNIFORM} at 6 req/s > t: {UNIFORM} at 6 req/s" in says.sub
