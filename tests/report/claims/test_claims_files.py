@@ -195,7 +195,7 @@ def test_a_file_of_sweeps_that_are_not_there_still_makes_a_page(tmp_path: Path) 
 def test_a_table_says_what_it_rests_on_where_sweeps_are_of_two_kinds(folder: Path, tmp_path: Path) -> None:
     """A real grid beside a synthetic one: the page is marked with both, each table says which is its own."""
     real = write_sweep(tmp_path / "t", replace(SHAPE, synthetic=False))
-    claims = [
+    claims: list[dict[str, Any]] = [
         {"kind": "value", "metric": "quality", "of": at(UNIFORM), "published": 0.4, "where": "Table 1"},
         {
             "kind": "value",

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from rbx.errors import ConfigError
+from rbx.report.bootstrap import resample_counts
 from rbx.report.load import Sweep, read_sweep
 from rbx.report.measured.estimate import difference, ratio, single
 from rbx.report.measured.metric import METRICS, Whole, find_metric
@@ -158,6 +159,39 @@ def test_differences_are_those_of_the_report(sweep: Sweep, points: list[SitePoin
     expected = paired.tail(one.point, "e2e_s", 0.99)
     found = single(next(iter(tail.values())))
     assert (found.low, found.high) == pytest.approx((expected.low, expected.high))
+
+
+def test_resamples_are_what_drawing_prompts_by_hand_gives(points: list[SitePoint]) -> None:
+    """Each drawn prompt brings all its requests: built by repetition, of both seeds together."""
+    point, draws = points[0], Resampling(n_resamples=100, seed=5)
+    names = ("p50_e2e_s", "cost_per_request_usd", "utility", "goodput_per_s", "batch_size")
+    samples = draw([Asked(point, METRICS[name], 2) for name in names], draws)
+    runs = [cell.requests for cell in point.point.cells]
+    ok = np.concatenate([run.ok for run in runs])
+    e2e_s, cost, size = (
+        np.concatenate([getattr(run, name) for run in runs]) for name in ("e2e_s", "cost_usd", "batch_size")
+    )
+    quality = np.concatenate([run.quality for run in runs])
+    worth = np.where(ok, quality, 0.0)
+    met = np.concatenate([(run.slo_met == 1) & run.ok for run in runs])
+    window_s = sum(run.window_s for run in runs)
+    at = np.searchsorted(point.universe, point.prompts)
+    counts = np.concatenate(list(resample_counts(len(point.universe), 100, 5 + 2)))
+    for row, drawn in enumerate(counts):
+        rows = np.repeat(np.arange(len(at)), drawn[at])
+        done = rows[ok[rows]]
+        judged = rows[np.isfinite(worth[rows])]
+        expected = (
+            np.quantile(e2e_s[done], 0.5),
+            cost[rows].sum() / len(done),
+            worth[judged].mean(),
+            met[rows].mean() * len(at) / window_s,
+            len(rows) / (1 / size[rows]).sum(),
+        )
+        for name, value in zip(names, expected, strict=True):
+            replicates = samples[Asked(point, METRICS[name], 2).key].replicates
+            assert replicates is not None
+            assert replicates[row] == pytest.approx(value), name
 
 
 def test_points_of_other_workloads_are_drawn_apart(tmp_path: Path) -> None:
