@@ -110,7 +110,7 @@ PAPER_BUNDLE := results/bundles/paper
 PAPER_POOL := experiments/pools/paper.yaml
 PAPER_TIMES := results/paper-times.txt
 PAPER_PAGES := radar intervals overhead ladder semantic-router arms arm4 arm4-square budgets-tight seeds reseed \
-	second-judge batching tier-loss prices square bursty overload safety
+	second-judge batching matching tier-loss prices square bursty overload safety
 # Variants stand on the page of claims; rbx report results/paper-NAME makes a page of their own.
 PAPER_VARIANTS := budgets-medium budgets-loose batching-fifo batching-fixed8 overhead-whole-batch sizes-adaptive \
 	sizes-1 sizes-4 sizes-8 sizes-16 sizes-32 tier-loss-14b prices-flat

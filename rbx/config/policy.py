@@ -55,6 +55,7 @@ __all__ = [
 
 LatencySource = Literal["xgboost", "prior", "bea"]
 TieBreak = Literal["queue", "latency"]
+Placement = Literal["greedy", "matching"]
 Fallback = Literal["min-ttft", "sacrifice", "shed"]
 
 WEIGHT_LISTS: dict[str, tuple[tuple[float, float, float], ...]] = {
@@ -90,14 +91,22 @@ class RouteBalancePolicy(Filterable, Single):
 
     ``tie_break`` says which of equal scores goes first: the shorter queue, or the lower predicted latency T.
     Without a weight on latency all replicas of a model are equal, and the tie-break is what balances them.
+    ``placement: matching`` places each batch as a whole in place of one request after another.
     """
 
-    newer: ClassVar[frozenset[str]] = Filterable.newer | {"tie_break"}
+    newer: ClassVar[frozenset[str]] = Filterable.newer | {"tie_break", "placement"}
     kind: Literal["routebalance"] = "routebalance"
     weights: Weights
     quality: Literal["raw", "minmax"] = "raw"
     latency: LatencySource = "xgboost"
     tie_break: TieBreak = "queue"
+    placement: Placement = "greedy"
+
+    @model_validator(mode="after")
+    def _matched_by_what(self) -> RouteBalancePolicy:
+        if self.placement == "matching" and (self.latency == "bea" or self.tie_break != "queue"):
+            raise ValueError("placement: matching knows neither latency: bea nor tie_break: latency")
+        return self
 
     @property
     def batched(self) -> bool:
@@ -111,6 +120,7 @@ class RouteBalancePolicy(Filterable, Single):
         extra = "" if self.quality == "raw" else f" {self.quality}"
         extra += "" if self.latency == "xgboost" else f" {self.latency}"
         extra += "" if self.tie_break == "queue" else " ties by latency"
+        extra += "" if self.placement == "greedy" else " matching"
         return f"rb q{q:.2f} l{latency:.2f} c{cost:.2f}{extra}{self.filter_words}"
 
 
@@ -205,12 +215,13 @@ class ExternalPolicy(Single):
 class RouteBalanceSpec(FilteredSpec):
     """``weights`` is a list of (quality, latency, cost) tuples, or the name of a known list."""
 
-    newer: ClassVar[frozenset[str]] = FilteredSpec.newer | {"tie_break"}
+    newer: ClassVar[frozenset[str]] = FilteredSpec.newer | {"tie_break", "placement"}
     kind: Literal["routebalance"]
     weights: tuple[Weights, ...] | str
     quality: tuple[Literal["raw", "minmax"], ...] = Field(("raw",), min_length=1)
     latency: tuple[LatencySource, ...] = Field(("xgboost",), min_length=1)
     tie_break: tuple[TieBreak, ...] = Field(("queue",), min_length=1)
+    placement: tuple[Placement, ...] = Field(("greedy",), min_length=1)
 
     @field_validator("weights")
     @classmethod
@@ -228,10 +239,10 @@ class RouteBalanceSpec(FilteredSpec):
         return value
 
     def expand(self, models: tuple[str, ...]) -> Iterator[RouteBalancePolicy]:
-        """Every combination of filter, tie-break, weights, quality scale and latency source."""
+        """Every combination of filter, placement, tie-break, weights, quality scale and latency source."""
         tuples = WEIGHT_LISTS[self.weights] if isinstance(self.weights, str) else self.weights
-        for rule, tie_break, quality, latency, weights in itertools.product(
-            self.filter, self.tie_break, self.quality, self.latency, tuples
+        for rule, placement, tie_break, quality, latency, weights in itertools.product(
+            self.filter, self.placement, self.tie_break, self.quality, self.latency, tuples
         ):
             total = sum(weights)
             q, lat, cost = (weight / total for weight in weights)
@@ -240,6 +251,7 @@ class RouteBalanceSpec(FilteredSpec):
                 quality=quality,
                 latency=latency,
                 tie_break=tie_break,
+                placement=placement,
                 filter=rule,
             )
 

@@ -36,8 +36,8 @@ def _unfiltered(
     if isinstance(policy, PluginPolicy):
         return plugin_spec(policy)
     if isinstance(policy, RouteBalancePolicy):
-        tie_break = {"tie_break": [policy.tie_break]}
-        return {**_listed(data, "weights", "quality", "latency"), **tie_break}
+        newer = {"tie_break": [policy.tie_break], "placement": [policy.placement]}
+        return {**_listed(data, "weights", "quality", "latency"), **newer}
     if isinstance(policy, ScorePolicy):
         return _listed(data, "tradeoff", "cost_weight", "latency_weight", "decode_step", "batched")
     if isinstance(policy, RoutedPolicy):

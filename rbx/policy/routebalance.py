@@ -12,6 +12,7 @@ from rbx.config.policy import RouteBalancePolicy
 from rbx.engine.telemetry import PoolTelemetry, tpot_features
 from rbx.policy.base import NO_INSTANCE, Assignment, Ints, Needs
 from rbx.policy.candidates import possible
+from rbx.policy.matching import match_batch
 from rbx.policy.objective import assign_batch
 from rbx.policy.pool_state import PoolShape, PoolState
 from rbx.policy.request_table import RequestTable
@@ -53,6 +54,7 @@ class RouteBalance:
         self.weights = np.array(config.weights)  # (quality, latency, cost); may change between batches
         self._minmax = config.quality == "minmax"
         self._ties_by_latency = config.tie_break == "latency"
+        self._matching = config.placement == "matching"
         self._sequence = 0
         # Empty: d/b decode steps stand before the first token. Zeros: nothing does.
         self._before_s = np.zeros(shape.n_instances if config.latency == "prior" else 0)
@@ -60,6 +62,8 @@ class RouteBalance:
     def assign(self, requests: Ints, table: RequestTable, view: PoolView, state: PoolState) -> Assignment:
         """See ``Policy.assign``."""
         tpot_s = self._tpot_s(view.telemetry)
+        if self._matching:
+            return self._finish(requests, table, self._match(requests, table, tpot_s, state))
         if self._ttft is None:
             return self._finish(requests, table, self._kernel(requests, table, tpot_s, self._before_s, state))
         self._ttft.look(view, state)
@@ -98,6 +102,23 @@ class RouteBalance:
             self.weights,
             self._minmax,
             self._ties_by_latency,
+            self._sequence,
+            state,
+        )
+        self._sequence += len(requests)
+        return placed
+
+    def _match(
+        self, requests: Ints, table: RequestTable, tpot_s: Floats, state: PoolState
+    ) -> tuple[Ints, Ints, Floats, Floats]:
+        placed = match_batch(
+            requests,
+            table,
+            self._shape,
+            tpot_s,
+            self._before_s,
+            self.weights,
+            self._minmax,
             self._sequence,
             state,
         )
