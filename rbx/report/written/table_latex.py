@@ -1,4 +1,4 @@
-"""A table as LaTeX in the style of booktabs, for any engine: what pdfTeX has no sign for is spelt out."""
+"""A table as LaTeX in the style of booktabs; signs of the report that pdfTeX does not know are spelt out."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SIGNS = {
     "<": r"\textless{}",
     ">": r"\textgreater{}",
     "|": r"\textbar{}",
-    '"': r"\textquotedbl{}",
+    '"': "''",  # the sign itself needs the T1 encoding
     "`": r"\textasciigrave{}",
     "'": r"\textquotesingle{}",
     "−": "$-$",
@@ -36,6 +36,11 @@ _SIGNS = {
     "†": r"$\dagger$",
     "λ": r"$\lambda$",
     "τ": r"$\tau$",
+    "θ": r"$\theta$",
+    "≠": r"$\neq$",
+    "√": r"$\surd$",
+    "∫": r"$\int$",
+    "²": r"$^2$",
     "Δ": r"$\Delta$",
     "Σ": r"$\Sigma$",
     "…": r"\dots{}",
