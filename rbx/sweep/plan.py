@@ -94,7 +94,8 @@ def _scored_by(experiment: Experiment, rows: Ints, models: tuple[str, ...], prom
     if metric is None:
         return prompts.score
     view = open_view(experiment.grid, metric)
-    return view.score[np.ix_(rows, np.array([view.models.index(model) for model in models]))]
+    score: Floats = view.score[np.ix_(rows, np.array([view.models.index(model) for model in models]))]
+    return score
 
 
 def _check_tier_loss(experiment: Experiment, pool: Pool) -> None:

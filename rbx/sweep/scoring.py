@@ -68,7 +68,9 @@ def simulated_records(cell_id: str, context: SweepContext, arriving: Arriving, o
         "ttft_target_s": _where(np.isfinite(arriving.ttft_target_s), arriving.ttft_target_s),
         "on_time_candidates": pa.array(outcome.on_time, mask=outcome.on_time < 0),
         "quality": _where(scored, quality),
-        "quality_source": _text(["lookup", "modelled"] if modelled.any() else ["lookup"], modelled),
+        "quality_source": _text(
+            ["lookup", "modelled"] if modelled.any() else ["lookup"], modelled.astype(np.int64)
+        ),
         "quality_status": _text(["ok", "truncated", "missing"], np.where(scored, 0, np.where(cut, 1, 2))),
         "cost_usd": np.where(placed, cost_usd, 0.0),
         "budget_usd": _where(np.isfinite(arriving.budget_usd), arriving.budget_usd),
