@@ -44,7 +44,7 @@ def train(
         bool,
         typer.Option(
             "--calibrate",
-            help="Measure how far off the latency predictions of the bundle at --out are, for the filters cdf "
+            help="Measure how far off latency predictions of the bundle at --out are, for the filters cdf "
             "and qlm; the bundle stays as it is otherwise.",
         ),
     ] = False,

@@ -30,7 +30,7 @@ def test_a_cut_answer_is_worth_its_share_to_the_exponent(exponent: float) -> Non
             whole += 1
             assert row["quality"] == label
             assert row["quality_source"] == "lookup"
-    assert modelled and whole and missing
+    assert min(modelled, whole, missing) > 0
 
 
 def test_without_a_model_no_score_is_made_up() -> None:
