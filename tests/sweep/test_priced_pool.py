@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from rbx.config.pool import load_pool
@@ -16,7 +18,7 @@ DEAR = {"72b-a100x4": {"in_usd_per_mtok": 1.5, "out_usd_per_mtok": 3.0}}
 
 
 def test_named_tiers_are_priced_anew_and_the_others_keep_their_prices() -> None:
-    before, after = load_pool(PAPER).value, priced_pool(experiment(pool=PAPER, prices=DEAR))
+    before, after = load_pool(Path(PAPER)).value, priced_pool(experiment(pool=PAPER, prices=DEAR))
     large, others = after.tiers[0], after.tiers[1:]
     assert (large.price_in_usd_per_mtok, large.price_out_usd_per_mtok) == (1.5, 3.0)
     assert others == before.tiers[1:]
@@ -25,7 +27,7 @@ def test_named_tiers_are_priced_anew_and_the_others_keep_their_prices() -> None:
 
 
 def test_without_prices_it_is_the_pool_of_the_file() -> None:
-    assert priced_pool(experiment(pool=PAPER)).digest == load_pool(PAPER).value.digest
+    assert priced_pool(experiment(pool=PAPER)).digest == load_pool(Path(PAPER)).value.digest
 
 
 def test_a_tier_that_is_not_there_is_refused_by_name() -> None:
