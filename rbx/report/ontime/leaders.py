@@ -21,7 +21,7 @@ def leaders_table(study: OnTimeStudy) -> Table:
     gains = {} if comparison is None else {each.rate_per_s: each for each in comparison.best}
     rows = []
     for rate in study.rates_per_s:
-        best = study.at(rate)[:_PLACES]
+        best = study.rivals_at(rate)[:_PLACES]
         found = gains.get(rate)
         rows.append(
             (

@@ -39,7 +39,7 @@ def gain_words(interval: Interval) -> str:
 def _leaders(study: OnTimeStudy) -> tuple[str, ...]:
     lines = []
     for rate in study.rates_per_s:
-        best = study.at(rate)[0]
+        best = study.rivals_at(rate)[0]
         lines.append(f"At λ = {rate:g} req/s {best.point.label} leads: {_stands(best)}.")
     return (*lines, "At no rate does the sweep hold BEAR (label bear) and a policy to compare it with.")
 

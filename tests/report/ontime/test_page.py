@@ -225,3 +225,13 @@ def test_bear_and_its_rivals_may_be_at_different_rates(tmp_path: Path) -> None:
     page = written.page.read_text(encoding="utf-8")
     assert "At no rate does the sweep hold BEAR" in page
     assert 'id="figure-on-time"' in page
+
+
+def test_a_policy_that_saw_the_labels_leads_nobody(tmp_path: Path) -> None:
+    oracle = RoutedPolicy(router="oracle", dispatch="shortest-queue")
+    cells: Cells = {(1.0, oracle): [Served(quality=1.0)] * 8, (1.0, QUEUE): [Served(quality=0.4)] * 8}
+    written = write_report(write_handmade(tmp_path / "s", cells), resampling=QUICK)
+    page = written.page.read_text(encoding="utf-8")
+    assert f"At λ = 1 req/s {QUEUE.label} leads" in page
+    assert f"{oracle.label} leads" not in page
+    assert oracle.label in page
