@@ -6,14 +6,18 @@ from typing import Any
 import pytest
 import yaml
 
+from rbx.config.claims import load_claims
 from rbx.config.experiment import SquareArrivals, load_experiment
 from rbx.errors import ConfigError
 
 ROOT = Path(__file__).resolve().parents[2]
+CLAIMS = sorted(
+    path for path in (ROOT / "experiments").rglob("*.yaml") if path.name in ("claims.yaml", "published.yaml")
+)
 EXPERIMENTS = sorted(
     path
     for path in (ROOT / "experiments").rglob("*.yaml")
-    if path.parent.name not in ("pools", "datasets", "launch") and path.name != "published.yaml"
+    if path.parent.name not in ("pools", "datasets", "launch") and path not in CLAIMS
 )
 
 
@@ -94,6 +98,11 @@ def test_an_experiment_without_policies_is_refused(tmp_path: Path) -> None:
 
 def test_square_wave_defaults_to_half_minutes() -> None:
     assert SquareArrivals(kind="square", low_over_mean=0.5).phase_s == 30.0
+
+
+@pytest.mark.parametrize("path", CLAIMS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_the_claims_in_the_tree_are_valid(path: Path) -> None:
+    assert len(load_claims(path).value.claims) >= 30
 
 
 @pytest.mark.parametrize("path", EXPERIMENTS, ids=lambda path: str(path.relative_to(ROOT)))

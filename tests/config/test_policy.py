@@ -110,7 +110,7 @@ def test_models_that_the_pool_lacks_are_refused_by_name(spec: dict[str, object])
         {"kind": "mix", "shares": {"small": 0, "large": 0}},
         {"kind": "mix", "shares": {"small": -1, "large": 2}},
         {"kind": "passthrough", "dispatch": ["fastest"]},
-        {"kind": "oracle"},
+        {"kind": "oracle", "deployment": ["serial"]},
         {"kind": "random", "seed": 3},
     ],
 )
