@@ -90,8 +90,7 @@ class AvengersPro:
         low = self.quality.min(axis=1, keepdims=True)
         spread = self.quality.max(axis=1, keepdims=True) - low
         scaled = np.where(spread > 0, (self.quality - low) / np.where(spread > 0, spread, 1.0), 1.0)
-        thrift = 1.0 - self.cost_usd / self.cost_usd.max(axis=1, keepdims=True)
-        balance = self.performance_weight * scaled + (1.0 - self.performance_weight) * thrift
+        balance = self.performance_weight * scaled + (1.0 - self.performance_weight) * _thrift(self.cost_usd)
         order = np.lexsort((self.cost_usd, -balance), axis=1)
         rank = np.empty_like(order)
         np.put_along_axis(rank, order, np.arange(order.shape[1])[None, :], axis=1)
@@ -153,13 +152,19 @@ def _fit(task: RouterTask, clusters: int, seed: int, starts: int) -> AvengersPro
     )
 
 
+def _thrift(cost_usd: Floats) -> Floats:
+    """1 − cost ÷ the largest of its row; 1 where every model is free."""
+    largest = cost_usd.max(axis=1, keepdims=True)
+    return np.asarray(1.0 - cost_usd / np.where(largest > 0, largest, 1.0))
+
+
 def _utility(head: AvengersPro, held: RouterTask) -> float:
     """Mean over the published p_w of p_w·quality + (1 − p_w)·(1 − cost ÷ the dearest model's)."""
     known = ~(np.isnan(held.score) | np.isnan(held.cost_usd)).any(axis=1)
     score, cost_usd = held.score[known], held.cost_usd[known]
     if not len(score):
         return 0.0
-    thrift = 1.0 - cost_usd / cost_usd.max(axis=1, keepdims=True)
+    thrift = _thrift(cost_usd)
     rows = np.arange(len(score))
     gained = []
     for weight in PERFORMANCE_WEIGHTS:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -79,6 +80,17 @@ def test_new_prices_need_no_new_training() -> None:
     head = train(task, seed=0).weighing(0.0)
     turned = head.priced(task.price_in_usd[::-1].copy(), task.price_out_usd[::-1].copy())
     assert set(turned.score(task.prompts).argmax(axis=1).tolist()) == {2}
+
+
+def test_where_every_model_is_free_quality_alone_decides() -> None:
+    task = planted()
+    nothing = np.zeros(len(task.models))
+    fitted_free = train(replace(task, price_in_usd=nothing, price_out_usd=nothing), seed=0)
+    assert all(math.isfinite(value) for value in fitted_free.described["held_out_utility"].values())
+    for head in (fitted_free, train(task, seed=0).priced(nothing, nothing)):
+        best = head.quality.argmax(axis=1)
+        assert len(set(best.tolist())) > 1
+        assert (head.weighing(0.8).rank[np.arange(len(best)), best] == 0).all()
 
 
 def test_a_weight_outside_the_unit_interval_is_refused() -> None:
