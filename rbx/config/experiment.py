@@ -163,7 +163,8 @@ class Workload(StrictModel):
 
     Answers are scored by the label ``scored_by``, which may be another than the bundle predicts, by
     default ``metric``. One that was cut to a share s of its recorded length has no label; with
-    ``cut_quality_exponent`` e its score is taken to be label · s^e, an assumption that records name.
+    ``cut_quality_exponent`` e its score is taken to be label · s^e, an assumption that records name; with
+    ``cut_quality: rescore`` the part of the recorded text that was delivered is graded as the label was.
     """
 
     split: Literal["test", "train", "all"] = "test"
@@ -172,6 +173,7 @@ class Workload(StrictModel):
     scored_by: Text | None = None
     n_prompts: PositiveInt | None = None
     cut_quality_exponent: Annotated[float, Field(ge=0, le=100, strict=True)] | None = None
+    cut_quality: Literal["rescore"] | None = None
     n_requests: PositiveInt | None = None
     duration_s: PositiveFloat | None = None
     arrivals: Arrivals = PoissonArrivals()
@@ -195,6 +197,8 @@ class Workload(StrictModel):
             raise ValueError("give rates_per_s, loads or both")
         if self.n_requests is not None and self.duration_s is not None:
             raise ValueError("give either n_requests or duration_s")
+        if self.cut_quality is not None and self.cut_quality_exponent is not None:
+            raise ValueError("give either cut_quality or cut_quality_exponent")
         if not self.seeds:
             raise ValueError("seeds is empty")
         return self
@@ -352,6 +356,8 @@ class Experiment(StrictModel):
             raise ValueError("tier_loss is of a simulated pool; take an instance away instead")
         if self.workload.cut_quality_exponent is not None:
             raise ValueError("workload.cut_quality_exponent is a model for answers without text; judge them")
+        if self.workload.cut_quality is not None:
+            raise ValueError("workload.cut_quality is of recorded answers; live ones are new: judge them")
         if self.scheduler.scoring_cost:
             raise ValueError("scheduler.scoring_cost is for simulated pools; live ones take what they take")
         for number, policy in enumerate(self.policies):

@@ -103,6 +103,7 @@ def _fighters(found: Fought) -> list[Point]:
 def _warnings(analysis: Analysis) -> Iterable[str]:
     sweep = analysis.sweep
     yield from _coverage(sweep.manifest)
+    yield from _cut_answers(sweep.manifest)
     yield from saturation_warnings(analysis)
     if sweep.invalid:
         named = [f"{cell.spec.label} at λ = {cell.spec.rate_per_s:g}" for cell in sweep.invalid]
@@ -167,6 +168,24 @@ def _coverage(manifest: dict[str, Any]) -> Iterable[str]:
         yield (
             f"{present:,} of {expected:,} labels present: {expected - present:,} answers of the prompts used "
             "have no score, and requests that got one are left out of quality means."
+        )
+
+
+def _cut_answers(manifest: dict[str, Any]) -> Iterable[str]:
+    """How answers that were cut short of what the grid scored have come by a score."""
+    workload = (manifest.get("config") or {}).get("workload") or {}
+    exponent = workload.get("cut_quality_exponent")
+    if exponent is not None:
+        yield (
+            "Answers cut to a share s of their length are taken to be worth their score × s^"
+            f"{exponent:g}: an assumption (modelled)."
+        )
+    if (again := manifest.get("graded_again")) is not None:
+        agreeing, labels = again["agreeing"], again["labels"]
+        yield (
+            "Answers cut short were graded again by what was delivered of their recorded text (rescored): "
+            "the label where the final answer stands in it, else zero. The grader gives "
+            f"{agreeing:,} of {labels:,} labels of the full texts; cut answers of the others have no score."
         )
 
 

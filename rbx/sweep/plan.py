@@ -23,6 +23,7 @@ from rbx.policy.build import build_policy
 from rbx.scheduler.batching import largest_batch
 from rbx.sweep.capacity import Capacity, measure_capacity
 from rbx.sweep.context import SweepContext
+from rbx.sweep.cut_answers import grade_again
 from rbx.sweep.decided_by import decided_by
 from rbx.sweep.live.asked import asked_as_the_grid
 from rbx.sweep.live.identifying import live_identity
@@ -62,6 +63,8 @@ def make_plan(loaded: Loaded[Experiment]) -> Plan:
     policies = expand_policies(experiment, pool.models)
     prompts = build_prompt_table(view, rows, pool.models, predict_prompts(bundle, view, rows))
     scored = replace(prompts, score=_scored_by(experiment, rows, pool.models, prompts))
+    again = grade_again(experiment, view, rows, scored)
+    scored = replace(scored, answered_tokens=again.answered_tokens)
     opinions = router_opinions(experiment, scored, bundle, view, rows, policies, pool)
     prompts = replace(scored, router_score=opinions.scores)
     _check_tier_loss(experiment, pool)
@@ -85,7 +88,7 @@ def make_plan(loaded: Loaded[Experiment]) -> Plan:
     cells = _cells(context, _identity(view, bundle, pool, context.experiment), capacity, bundle)
     kept = coverage(view, experiment.workload, prompts)
     manifest = _manifest(loaded, context, view, bundle, capacity, kept)
-    return Plan(context, cells, {**manifest, **opinions.noted})
+    return Plan(context, cells, {**manifest, **opinions.noted, **again.noted})
 
 
 def _scored_by(experiment: Experiment, rows: Ints, models: tuple[str, ...], prompts: PromptTable) -> Floats:
@@ -148,6 +151,7 @@ def _identity(view: GridView, bundle: Bundle, pool: Pool, experiment: Experiment
         "scored_by": workload.scored_by,
         "n_prompts": workload.n_prompts,
         "cut_quality_exponent": workload.cut_quality_exponent,
+        "cut_quality": workload.cut_quality,
         "tier_loss": experiment.tier_loss and experiment.tier_loss.model_dump(mode="json"),
     }
     return {

@@ -24,6 +24,7 @@ from rbx.heads.predictions import Predictions
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
+_ANSWERED = "answered_tokens"
 _ROUTER = "router "  # begins the name of a router's column among the predictions
 
 
@@ -35,6 +36,8 @@ class PromptTable:
     former, the scoring of a finished cell the latter, a policy neither. ``quality`` and
     ``length_tokens`` (P, M) are what the heads predict. ``score`` is NaN where the label is missing.
     ``router_score`` (P, M) stands by the label of each trained router, as it is set in the experiment.
+    ``answered_tokens`` (P, M) are there with ``workload.cut_quality: rescore`` alone: how many tokens of
+    an answer hold its final answer, the answer's length where it has none, NaN where that can't be told.
     """
 
     models: tuple[str, ...]
@@ -45,6 +48,7 @@ class PromptTable:
     quality: Floats
     length_tokens: Floats
     router_score: Mapping[str, Floats] = field(default_factory=dict)
+    answered_tokens: Floats | None = None
 
     def __len__(self) -> int:
         """P."""
@@ -162,6 +166,8 @@ def save_prompt_table(table: PromptTable, folder: Path) -> None:
         "output_tokens": pa.array(table.output_tokens.ravel(), pa.int32()),
         "input_tokens": pa.array(np.repeat(table.input_tokens, n_models), pa.int32()),
     }
+    if table.answered_tokens is not None:
+        labels[_ANSWERED] = pa.array(table.answered_tokens.ravel(), pa.float64(), from_pandas=True)
     predictions = {
         "prompt_id": prompt_id,
         "model": model,
@@ -206,4 +212,5 @@ def load_prompt_table(folder: Path, models: tuple[str, ...]) -> PromptTable:
             for name in predictions.column_names
             if name.startswith(_ROUTER)
         },
+        answered_tokens=dense(labels, _ANSWERED) if _ANSWERED in labels.column_names else None,
     )

@@ -38,7 +38,7 @@ RECORDS = pa.schema(
         ("ttft_target_s", pa.float64()),
         ("on_time_candidates", pa.int32()),  # predicted to meet the target; null if nobody asked
         ("quality", pa.float64()),  # null with a status; zero is a score
-        ("quality_source", _TEXT),  # lookup | judged | modelled (workload.cut_quality_exponent)
+        ("quality_source", _TEXT),  # lookup | judged | modelled, rescored (what was cut)
         ("quality_status", _TEXT),  # ok | missing | truncated
         ("cost_usd", pa.float64()),
         ("budget_usd", pa.float64()),

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from rbx.policy.base import MODES
 from rbx.policy.filters.admissions import ADMISSIONS
 from rbx.sweep.context import SweepContext
+from rbx.sweep.cut_answers import cut_worth
 from rbx.sweep.records import records_schema
 from rbx.sweep.simulate import Outcome
 from rbx.sweep.workload import Arriving
@@ -19,7 +20,7 @@ def simulated_records(cell_id: str, context: SweepContext, arriving: Arriving, o
 
     Quality is looked up in the grid; an answer that was cut short of its recorded length has no
     label (status ``truncated``), since the grid scored another text. Where the workload says what is left
-    of a score, ``quality_source`` of such an answer is ``modelled``.
+    of a score, ``quality_source`` of such an answer is ``modelled`` or ``rescored``.
     """
     n = len(arriving.prompt)
     placed = outcome.instance >= 0
@@ -29,11 +30,10 @@ def simulated_records(cell_id: str, context: SweepContext, arriving: Arriving, o
     input_tokens = context.prompts.input_tokens[arriving.prompt]
     cut = placed & (outcome.output_tokens < outcome.wanted_tokens)
     label = context.prompts.score[arriving.prompt, shape.model[at]]
-    exponent = context.experiment.workload.cut_quality_exponent
-    modelled = cut & np.isfinite(label) & (exponent is not None)
-    share = outcome.output_tokens / np.maximum(outcome.wanted_tokens, 1)
-    quality = np.where(modelled, label * share ** (exponent or 0.0), label)
-    scored = placed & (~cut | modelled) & np.isfinite(label)
+    source, worth = cut_worth(context, arriving.prompt, outcome)
+    known = cut & np.isfinite(worth)
+    quality = np.where(known, worth, label)
+    scored = placed & (~cut | known) & np.isfinite(label)
     cost_usd = input_tokens * shape.price_in_usd[at] + outcome.output_tokens * shape.price_out_usd[at]
     if outcome.thrown_away_usd is not None:
         cost_usd = cost_usd + outcome.thrown_away_usd
@@ -68,9 +68,7 @@ def simulated_records(cell_id: str, context: SweepContext, arriving: Arriving, o
         "ttft_target_s": _where(np.isfinite(arriving.ttft_target_s), arriving.ttft_target_s),
         "on_time_candidates": pa.array(outcome.on_time, mask=outcome.on_time < 0),
         "quality": _where(scored, quality),
-        "quality_source": _text(
-            ["lookup", "modelled"] if modelled.any() else ["lookup"], modelled.astype(np.int64)
-        ),
+        "quality_source": _text(["lookup", source] if known.any() else ["lookup"], known.astype(np.int64)),
         "quality_status": _text(["ok", "truncated", "missing"], np.where(scored, 0, np.where(cut, 1, 2))),
         "cost_usd": np.where(placed, cost_usd, 0.0),
         "budget_usd": _where(np.isfinite(arriving.budget_usd), arriving.budget_usd),
