@@ -24,7 +24,7 @@ PolicyOption = Annotated[
         "--policy",
         metavar="P",
         help="routebalance, bear, score, passthrough, ... or a mapping in YAML "
-        "[default: routebalance with a bundle, else passthrough].",
+        "(default: routebalance with a bundle, else passthrough).",
     ),
 ]
 ConfigOption = Annotated[

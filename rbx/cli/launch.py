@@ -41,7 +41,7 @@ def launch(
     launcher: Annotated[
         Launcher | None,
         typer.Option(
-            "--launcher", help="How tiers come up [default: the file's; attach with --endpoints; else mock]."
+            "--launcher", help="How tiers come up (default: the file's; attach with --endpoints; else mock)."
         ),
     ] = None,
     endpoints_path: Annotated[
@@ -63,7 +63,7 @@ def launch(
     ] = True,
     logs: Annotated[
         Path | None,
-        typer.Option("--logs", metavar="DIR", help="Folder of logs [default: results/launch/POOL]."),
+        typer.Option("--logs", metavar="DIR", help="Folder of logs (default: results/launch/POOL)."),
     ] = None,
     bundle_path: BundleOption = None,
     policy: PolicyOption = None,

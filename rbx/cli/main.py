@@ -113,7 +113,9 @@ def _print_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback(epilog="Exit codes: 0 ok, 1 failed, 2 usage, 3 finished with invalid cells.")
+@app.callback(
+    epilog="Exit codes: 0 ok, 1 failed, 2 usage, 3 finished with invalid cells, 130 stopped by Ctrl-C."
+)
 def rbx(
     version: Annotated[
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")

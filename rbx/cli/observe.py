@@ -24,7 +24,7 @@ def observe(
         typer.Option(
             "--state",
             metavar="FILE|DIR",
-            help="What the publishing scheduler writes, or its folder [default: $RBX_STATE_DIR].",
+            help="What the publishing scheduler writes, or its folder (default: $RBX_STATE_DIR).",
         ),
     ] = None,
     log: Annotated[

@@ -27,7 +27,7 @@ def sweep(
         int | None,
         typer.Option(
             min=1,
-            help="Cells at a time [default: one a core, or a CPU of the cluster]; none for live sweeps.",
+            help="Cells at a time (default: one a core, or a CPU of the cluster); none for live sweeps.",
         ),
     ] = None,
     executor: Annotated[

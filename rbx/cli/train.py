@@ -22,8 +22,8 @@ def train(
         typer.Option(
             "--router",
             help="Train this router into the bundle at --out, which stays as it is otherwise: avengers-pro, "
-            "best-route, cascade, linear, matrix-factorisation, mlp, semantic-router, source-best, or all "
-            "(repeatable).",
+            "best-route, best-route-frozen, cascade, linear, matrix-factorisation, mlp, semantic-router, "
+            "source-best, or all (repeatable).",
         ),
     ] = None,
     encoder_path: Annotated[

@@ -31,7 +31,7 @@ def calibrate_into(folder: Path, grid: Path, pool: Path, *, metric: str, seed: i
         figures = {"bundle": str(folder), "digest": calibration.digest, "how": dict(calibration.how)}
         print(json.dumps({**figures, "residuals": _figures(calibration)}, allow_nan=False))
         return
-    _show(calibration)
+    show_residuals(calibration)
     typer.echo(f"calibration written to {folder}")
 
 
@@ -51,17 +51,31 @@ def _figures(calibration: Calibration) -> list[dict[str, str | int | float]]:
     return rows
 
 
-def _show(calibration: Calibration) -> None:
+def show_residuals(calibration: Calibration) -> None:
+    """A table of residuals by prediction and tier, in milliseconds."""
+    from rich.box import SIMPLE_HEAD
     from rich.console import Console
-    from rich.markup import escape
     from rich.table import Table
+    from rich.text import Text
 
-    table = Table("prediction of", "source", "tier", "n", "p10", "median", "p70", "p90", "σ")
+    # On a narrow terminal words fold, so that no figure loses digits.
+    table = Table(box=SIMPLE_HEAD, collapse_padding=True, pad_edge=False)
+    table.add_column("prediction of", overflow="fold")
+    table.add_column("tier", overflow="fold")
+    for heading in ("n", "p10", "median", "p70", "p90", "σ"):
+        table.add_column(heading, justify="right", no_wrap=True)
     for row in _figures(calibration):
-        times = (f"{1e3 * float(row[name]):+.1f}" for name in ("p10_s", "p50_s", "p70_s", "p90_s"))
-        std = f"{1e3 * float(row['std_s']):.1f}"
-        words = (str(row["of"]).upper(), str(row["source"]), escape(str(row["tier"])), str(row["n"]))
-        table.add_row(*words, *times, std)
+        residuals = (_milliseconds(float(row[key]), "+") for key in ("p10_s", "p50_s", "p70_s", "p90_s"))
+        what = Text(f"{str(row['of']).upper()} {row['source']}")
+        table.add_row(
+            what, Text(str(row["tier"])), str(row["n"]), *residuals, _milliseconds(float(row["std_s"]))
+        )
     console = Console()
     console.print(table)
     console.print("actual − predicted of held-out requests, milliseconds", markup=False)
+
+
+def _milliseconds(seconds: float, sign: str = "") -> str:
+    """With a tenth where there are fewer than a thousand."""
+    ms = 1e3 * seconds
+    return format(ms, f"{sign}.{0 if abs(ms) >= 1e3 else 1}f")

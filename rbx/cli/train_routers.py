@@ -84,7 +84,10 @@ def _show(figures: Sequence[RoutedQuality]) -> None:
     from rich.table import Table
 
     console = Console()
-    table = Table("router", "routed quality", "95 %", "n", "goes to", "trained in")
+    table = Table()
+    table.add_column("router", no_wrap=True)  # a name is what experiments are written with
+    for heading in ("routed quality", "95 %", "n", "goes to", "trained in"):
+        table.add_column(heading, overflow="fold")
     for figure in figures:
         quality = figure.quality
         shares = sorted(figure.shares.items(), key=lambda item: -item[1])[:4]

@@ -2,12 +2,17 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from rich.text import Text
+from typer.core import TyperGroup
 
 from rbx import __version__
-from rbx.cli.main import COMMANDS, Lazy, printable, run
+from rbx.cli.main import BESIDE, COMMANDS, Lazy, load_command, printable, run
+from rbx.heads.routers.build import ROUTERS
 
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPT = [sys.executable, "-c", "from rbx.cli.main import main; main()"]
@@ -84,6 +89,35 @@ def test_every_listed_command_exists_and_explains_itself(
 ) -> None:
     assert run([name, "--help"]) == 0
     assert f"rbx {name}" in capsys.readouterr().out
+
+
+def every_command() -> Iterator[tuple[str, Any]]:
+    for name, lazy in [*COMMANDS.items(), *BESIDE["train"].items()]:
+        command = load_command(name, lazy)
+        inner = command.commands if isinstance(command, TyperGroup) else {"": command}
+        for below, each in inner.items():
+            yield f"{name} {below}".strip(), each
+
+
+def helps_of(command: Any) -> dict[str, str]:
+    told = {parameter.name: getattr(parameter, "help", None) for parameter in command.params}
+    return {name: text for name, text in told.items() if name and text}
+
+
+def test_help_loses_no_words_to_the_markup_of_the_terminal() -> None:
+    told = {
+        f"{line} {name}": text
+        for line, command in every_command()
+        for name, text in helps_of(command).items()
+    }
+    assert {"sweep jobs", "dataset show metric", "step-time out"} <= told.keys()
+    assert {of: Text.from_markup(text).plain for of, text in told.items()} == told
+
+
+def test_help_of_train_names_every_router() -> None:
+    told = helps_of(dict(every_command())["train"])["routers"]
+    named = told.partition("otherwise: ")[2].partition(", or all")[0].split(", ")
+    assert sorted(named) == sorted(ROUTERS)
 
 
 def test_a_reader_that_leaves_early_hears_nothing() -> None:
