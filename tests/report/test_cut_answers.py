@@ -15,11 +15,13 @@ from rbx.report.paired import Resampling
 from tests.report.sweeps import POLICIES, SweepShape, write_sweep
 
 
-def warnings_of(folder: Path, **manifest: Any) -> str:
+def warnings_of(folder: Path, *, exponent: float | None = None, **manifest: Any) -> str:
     shape = SweepShape(policies=POLICIES[:2], rates_per_s=(4.0,), seeds=(0,), n_prompts=30, n_requests=60)
     write_sweep(folder, shape)
     path = folder / "manifest.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | manifest))
+    noted = json.loads(path.read_text()) | manifest
+    noted["config"].setdefault("workload", {})["cut_quality_exponent"] = exponent
+    path.write_text(json.dumps(noted))
     analysis = analyse(read_sweep(folder), baseline=None, resampling=Resampling(n_resamples=50))
     return " ".join(headline(analysis).warnings)
 
@@ -32,7 +34,7 @@ def test_scores_graded_again_are_told_with_the_graders_agreement(tmp_path: Path)
 
 @pytest.mark.parametrize(("exponent", "power"), [(1.0, "s^1"), (0.0, "s^0")])
 def test_a_model_of_cut_answers_is_called_an_assumption(tmp_path: Path, exponent: float, power: str) -> None:
-    told = warnings_of(tmp_path, config={"workload": {"cut_quality_exponent": exponent}})
+    told = warnings_of(tmp_path, exponent=exponent)
     assert f"{power}: an assumption (modelled)" in told
 
 
