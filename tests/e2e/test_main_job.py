@@ -26,7 +26,7 @@ def test_the_report_covers_every_cell_and_says_what_it_stands_on(
     assert summary["cells"] == {"reported": N_CELLS, "invalid": [], "missing": []}
     assert (folder / "cells.parquet").exists()
     figures = {path.suffix for path in (folder / "figures").iterdir()}
-    assert figures == {".svg", ".png"}
+    assert figures == {".svg", ".png", ".pdf"}
 
 
 def test_training_again_gives_the_same_heads(workplace: Workplace) -> None:
