@@ -54,7 +54,7 @@ def test_a_report_on_routers_from_start_to_end(
         (["--routers", "results/x"], "neither FOLDER"),
         (["--grid", "g"], "go with --routers"),
         (["--seed", "3", "results/x"], "go with --routers"),
-        ([], "give one of FOLDER"),
+        ([], "--routers, --claims and --compare"),
     ],
 )
 def test_options_that_do_not_go_together_are_usage_errors(
