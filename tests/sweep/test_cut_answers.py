@@ -102,6 +102,16 @@ def test_what_has_no_rule_is_refused_with_what_to_do(tmp_path: Path) -> None:
         )
 
 
+def test_live_answers_are_judged_and_not_graded_again() -> None:
+    live = {"engine": "live", "live": {"target": {"kind": "gateway", "url": "http://localhost:1"}}}
+    data: dict[str, Any] = {**EXPERIMENT, **live, "policies": [{"kind": "passthrough"}]}
+    data["workload"] = {"rates_per_s": [1.0], "cut_quality": "rescore"}
+    with pytest.raises(
+        ConfigError, match="cut_quality is of recorded answers; live ones are new: judge them"
+    ):
+        parse(Experiment, data, where="test")
+
+
 def test_labels_of_a_judge_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     grid = write_grid(tmp_path)
     monkeypatch.setattr(cut_answers, "RULE_DIGEST", "another rule")
