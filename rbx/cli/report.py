@@ -120,7 +120,8 @@ def report(
         raise UsageError("--grid, --bundle, --pool, --skip and --seed go with --routers")
     if sum(given is not None for given in (folder, claims, compare)) != 1:
         raise UsageError(
-            "give one of FOLDER (a sweep's directory, such as results/quickstart), --routers, --claims and --compare"
+            "give one of FOLDER (a sweep's directory, such as results/quickstart), "
+            "--routers, --claims and --compare"
         )
     if folder is None and (baseline is not None or strict):
         raise UsageError("--baseline and --strict go with FOLDER")

@@ -181,7 +181,11 @@ def _standing(fought: Fought) -> AnswerList:
 def _leaders(analysis: Analysis) -> tuple[AnswerList, ...]:
     front = tuple(_front(analysis, plane) for plane in PLANES)
     best = tuple(line for plane in PLANES if (line := _winner(analysis, plane)))
-    lists = [AnswerList("Policies that no other beats", front, "No other is at least as good in both.")]
+    lists = [
+        AnswerList(
+            "Policies that no other beats", front, "No other is at least as good in both and better in one."
+        )
+    ]
     if best:
         lists.append(AnswerList(f"Best without loss of quality against {analysis.baseline_label}", best))
     return tuple(lists)
