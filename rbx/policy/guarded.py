@@ -27,8 +27,9 @@ def guarded(fails: str, call: Callable[[], Any]) -> Any:
         return call()
     except RbxError as error:
         raise ConfigError(f"{fails}: {error}") from error
-    except Exception as error:
-        # Another package's code, which may raise anything; its author needs the place.
+    except (Exception, SystemExit) as error:
+        # Another package's code, which may raise anything; its author needs the place. A call of sys.exit
+        # would end the command as if it had done its work.
         *_, last = traceback.extract_tb(error.__traceback__)
         place = f"{last.filename}:{last.lineno}"
         raise ConfigError(f"{fails}: {type(error).__name__}: {error} ({place})") from error
@@ -50,7 +51,7 @@ class GuardedRouter:
     def choose(self, requests: Ints, table: RequestTable) -> Ints:
         """See ``Router.choose``; raises ``ConfigError`` for anything but B model indices."""
         chosen = guarded(
-            f"{self._where} failed to choose", lambda: np.asarray(self._router.choose(requests, table))
+            f"{self._where} failed to choose", lambda: np.asarray(self._router.choose(requests.copy(), table))
         )
         fits = chosen.shape == requests.shape and np.issubdtype(chosen.dtype, np.integer)
         if not fits or ((chosen < ANY_MODEL) | (chosen >= self._n_models)).any():
@@ -80,7 +81,8 @@ class GuardedPolicy:
         """See ``Policy.assign``; raises ``ConfigError`` for what can't be carried out."""
         may = [possible(int(tokens), self._shape, state) for tokens in table.input_tokens[requests]]
         answer = guarded(
-            f"{self._where} failed to assign", lambda: self._policy.assign(requests, table, view, state)
+            f"{self._where} failed to assign",
+            lambda: self._policy.assign(requests.copy(), table, view, state),
         )
         if not isinstance(answer, Assignment):
             raise ConfigError(f"{self._where}: assign gave a {type(answer).__name__}, not an Assignment")

@@ -140,6 +140,7 @@ def test_two_packages_that_offer_one_name_are_named(monkeypatch: pytest.MonkeyPa
             "def make(given):\n    raise KeyError('slack')",
             r"refused its options or the pool: KeyError: 'slack' \(.*:2\)",
         ),
+        ("def make(given):\n    raise SystemExit(0)", r"refused its options or the pool: SystemExit: 0"),
         ("import no_such_module_of_anybody", r"can't be loaded: ModuleNotFoundError: .*no_such_module"),
         ("def made(given): ...", r"can't be loaded: AttributeError"),
         ("def make(given):\n    return 5", r"made a int, which is neither a policy"),
@@ -179,6 +180,23 @@ def test_a_router_that_names_no_model_is_stopped(
     plug_in(monkeypatch, tmp_path, module, ROUTER.format(choose=choose))
     with pytest.raises(ConfigError, match=rf"{module} .*(whole numbers from -1|ZeroDivisionError)"):
         placed(built(PluginPolicy(name=module)), some_asks(), servers())
+
+
+def test_what_it_writes_into_the_list_of_requests_is_its_own(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    plug_in(monkeypatch, tmp_path, "plug_writes_r", ROUTER.format(choose="requests.fill(0) or requests"))
+    asks, pool = some_asks(), servers()
+    requests = np.arange(len(asks))
+    policy = built(PluginPolicy(name="plug_writes_r"))
+    policy.assign(requests, table_of(asks), view_of(pool, len(asks)), state_of(pool))
+    assert requests.tolist() == list(range(len(asks)))
+
+    source = POLICY.format(instance=0, answer="(placing.answer, requests.fill(0))[0]")
+    plug_in(monkeypatch, tmp_path / "p", "plug_writes_p", source)
+    policy = built(PluginPolicy(name="plug_writes_p"))
+    policy.assign(requests, table_of(asks), view_of(pool, len(asks)), state_of(pool))
+    assert requests.tolist() == list(range(len(asks)))
 
 
 @pytest.mark.parametrize(
