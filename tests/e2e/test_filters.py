@@ -59,7 +59,7 @@ def test_a_calibration_is_asked_for_made_and_part_of_what_it_decides(workplace: 
     for label, cell in first.items():
         records = pq.read_table(cells / f"{cell['cell_id']}.parquet")
         assert ("admission" in records.schema.names) == ("|" in label)
-    workplace.rbx("report", "results/f1", "--out", "results/f1/report")
+    workplace.rbx("report", "results/f1")
     page = next(Path(workplace.folder / "results/f1/report").glob("*.html")).read_text()
     assert 'aria-label="Filters"' in page
     assert "passthrough/shortest-queue | cdf" in page
