@@ -6,7 +6,10 @@ from typing import Annotated
 
 from pydantic import Field
 
-from rbx.config.base import NonNegativeFloat, PositiveInt, StrictModel
+from rbx.config.base import PositiveInt, StrictModel
+
+# Beyond an hour a cell's times are lost to overflow, which would show only once it has run.
+_UpToAnHour = Annotated[float, Field(ge=0, le=3600, strict=True)]
 
 
 class ScoringCost(StrictModel):
@@ -17,9 +20,9 @@ class ScoringCost(StrictModel):
     which share the machine. ``rbx bench scoring-cost`` measures them all.
     """
 
-    fixed_s: NonNegativeFloat = 0.0
-    per_request_s: NonNegativeFloat = 0.0
-    per_token_s: NonNegativeFloat = 0.0
+    fixed_s: _UpToAnHour = 0.0
+    per_request_s: _UpToAnHour = 0.0
+    per_token_s: _UpToAnHour = 0.0
     max_tokens: PositiveInt = 512
     padded: bool = False
     worker_slowdown: Annotated[float, Field(ge=1, le=1000, strict=True)] = 1.0

@@ -115,6 +115,8 @@ def test_what_can_not_be_meant_is_refused(entry: dict[str, Any], words: str) -> 
         ({"linear": {"max_tokens": 0}}, "max_tokens"),
         ({"linear": {"worker_slowdown": 0.5}}, "worker_slowdown"),
         ({"linear": {"per_tokens_s": 1.0}}, "per_tokens_s"),
+        ({"linear": {"fixed_s": 1e300}}, "less than or equal to 3600"),
+        ({"linear": {"per_token_s": 3601.0}}, "less than or equal to 3600"),
     ],
 )
 def test_costs_that_can_not_be_meant_are_refused(cost: dict[str, Any], words: str) -> None:
