@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
-import math
 from dataclasses import asdict
 from typing import Any
 
@@ -13,8 +10,8 @@ from rbx.report.bootstrap import LEVEL
 from rbx.report.claims.study import ClaimsStudy, Judged
 from rbx.report.claims.tables import looked_at, remark_of
 from rbx.report.claims.tally import tallies
-from rbx.report.plain_text import printable
 from rbx.report.summary import nulls
+from rbx.report.written.records_csv import records_csv
 
 
 def summarise(study: ClaimsStudy) -> dict[str, Any]:
@@ -84,7 +81,6 @@ def row(judged: Judged) -> dict[str, Any]:
 
 def claims_csv(study: ClaimsStudy) -> str:
     """One row a claim; lists are joined by semicolons, what is not there is empty."""
-    out = io.StringIO()
     rows = [
         {
             **row(each),
@@ -94,10 +90,7 @@ def claims_csv(study: ClaimsStudy) -> str:
         }
         for each in study.judged
     ]
-    writer = csv.DictWriter(out, list(rows[0]), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows({key: _plain(value) for key, value in each.items()} for each in rows)
-    return out.getvalue()
+    return records_csv(rows)
 
 
 def _published(judged: Judged) -> dict[str, Any]:
@@ -115,9 +108,3 @@ def _published(judged: Judged) -> dict[str, Any]:
 def _keeps_up(judged: Judged) -> bool | None:
     """False where some point is known not to keep up with its arrivals."""
     return None if not judged.measured else not any(p.point.is_overloaded for p in judged.measured)
-
-
-def _plain(value: Any) -> Any:
-    if value is None or (isinstance(value, float) and not math.isfinite(value)):
-        return ""
-    return printable(value) if isinstance(value, str) else value

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -25,6 +23,7 @@ from rbx.report.plain_text import printable
 from rbx.report.summary import nulls
 from rbx.report.template import render
 from rbx.report.written.files import write_tables
+from rbx.report.written.records_csv import records_csv
 
 
 @dataclass(frozen=True)
@@ -109,12 +108,7 @@ def summarise(found: Comparison) -> dict[str, Any]:
 
 def differences_csv(found: Comparison) -> str:
     """One row a policy, rate and metric; what is not known is empty."""
-    rows = [nulls(_row(gap)) for gap in found.gaps]
-    out = io.StringIO()
-    writer = csv.DictWriter(out, list(rows[0]), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows({key: "" if value is None else value for key, value in row.items()} for row in rows)
-    return out.getvalue()
+    return records_csv([_row(gap) for gap in found.gaps])
 
 
 def _row(gap: Gap) -> dict[str, Any]:

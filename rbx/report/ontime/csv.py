@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 from typing import Any
 
 from rbx.report.ontime.gains import Rivalry
 from rbx.report.ontime.series import METRICS
 from rbx.report.ontime.study import OnTimeResult, OnTimeStudy
+from rbx.report.written.records_csv import records_csv
 
 _PLAIN = (
     "scheduled",
@@ -31,11 +30,7 @@ def on_time_csv(study: OnTimeStudy) -> str:
     rows = [
         _row(result, ratios.get((result.point.label, result.point.rate_per_s))) for result in study.results
     ]
-    text = io.StringIO()
-    writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows({name: _known(value) for name, value in row.items()} for row in rows)
-    return text.getvalue()
+    return records_csv(rows)
 
 
 def _row(result: OnTimeResult, rivalry: Rivalry | None) -> dict[str, Any]:
@@ -53,7 +48,3 @@ def _row(result: OnTimeResult, rivalry: Rivalry | None) -> dict[str, Any]:
     for end in ("value", "low", "high"):
         row[f"bear_gain_{end}"] = math.nan if rivalry is None else getattr(rivalry.ratio, end)
     return row
-
-
-def _known(value: Any) -> Any:
-    return "" if isinstance(value, float) and not math.isfinite(value) else value

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import csv
-import io
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import fields, is_dataclass
 from typing import Any
 
 from rbx.report.interval import Interval
 from rbx.report.routers.study import RouterStudy
+from rbx.report.written.records_csv import records_csv
 
 Record = dict[str, Any]
 
@@ -57,7 +55,7 @@ def csv_tables(study: RouterStudy) -> dict[str, str]:
         "neighbours": [_flat(row) for row in study.neighbours],
         "prices": [_flat(row) for row in study.prices],
     }
-    return {f"{name}.csv": _text(rows) for name, rows in tables.items() if rows}
+    return {f"{name}.csv": records_csv(rows) for name, rows in tables.items() if rows}
 
 
 def _flat(row: Any) -> Record:
@@ -72,30 +70,18 @@ def _flat(row: Any) -> Record:
 def _value(name: str, value: Any) -> Record:
     if isinstance(value, Interval):
         return {
-            name: _known(value.value),
-            f"{name}_low": _known(value.low),
-            f"{name}_high": _known(value.high),
+            name: value.value,
+            f"{name}_low": value.low,
+            f"{name}_high": value.high,
             f"{name}_status": value.status,
         }
     if value is None:
         return {name: "", f"{name}_low": "", f"{name}_high": "", f"{name}_status": ""}
     if isinstance(value, dict):
         return dict(_items(name, value))
-    return {} if isinstance(value, tuple) else {name: _known(value)}
+    return {} if isinstance(value, tuple) else {name: value}
 
 
 def _items(name: str, values: dict[str, Any]) -> Iterator[tuple[str, Any]]:
     for key, value in values.items():
         yield from _value(f"{name}: {key}", value).items()
-
-
-def _known(value: Any) -> Any:
-    return "" if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def _text(rows: Sequence[Record]) -> str:
-    text = io.StringIO()
-    writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    return text.getvalue()

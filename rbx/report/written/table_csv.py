@@ -11,13 +11,11 @@ import io
 import re
 
 from rbx.report.number import UNKNOWN
-from rbx.report.plain_text import printable
 from rbx.report.table import Column, Table, Value
+from rbx.report.written.records_csv import harmless
 
 _INTERVAL = re.compile(r"^\[(?P<low>.+?), (?P<high>.+)\]$")
 _NO_INTERVAL = ("degenerate", "not estimable")
-# A spreadsheet takes a text that begins so for a formula, and runs it.
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
 _NUMBER = re.compile(r"^[-+]?[0-9.]+( ?%)?$")
 
 
@@ -26,7 +24,7 @@ def csv_table(table: Table) -> str:
     parts = [_Part(column, [row[index] for row in table.rows]) for index, column in enumerate(table.columns)]
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow([_text(title) for part in parts for title in part.titles])
+    writer.writerow([harmless(title) for part in parts for title in part.titles])
     for number in range(len(table.rows)):
         writer.writerow([text for part in parts for text in part.texts(number)])
     return out.getvalue()
@@ -54,13 +52,13 @@ class _Part:
     def texts(self, number: int) -> list[str]:
         """What stands in them in one row."""
         value = self.values[number]
-        main = _number(value.text) if self.column.numeric else _text(value.text)
+        main = _number(value.text) if self.column.numeric else harmless(value.text)
         found = [main]
         if self.has_interval:
             ends = _INTERVAL.match(value.sub)
             found += [_number(ends["low"]), _number(ends["high"])] if ends else ["", ""]
         if self.has_more:
-            found.append(_text(value.sub))
+            found.append(harmless(value.sub))
         return [*found, value.flag] if self.is_flagged else found
 
 
@@ -68,9 +66,4 @@ def _number(text: str) -> str:
     plain = re.sub(r"(?<=\d),(?=\d{3})", "", text.replace("−", "-"))
     if plain == UNKNOWN:
         return ""
-    return plain if _NUMBER.match(plain) else _text(plain)
-
-
-def _text(text: str) -> str:
-    shown = printable(text)
-    return f"'{shown}" if shown.startswith(_FORMULA) else shown
+    return plain if _NUMBER.match(plain) else harmless(plain)
