@@ -1,5 +1,5 @@
 # make run    install, then the quickstart: synthetic grid, heads, sweep, report
-# make test   install with the development tools, then the tests
+# make test   install with the development tools, then the tests, TEST_WORKERS (2) at a time
 # make check  formatting, lint and types
 # make bench  speed of the hot paths
 # make bear   every experiment of BEAR's paper
@@ -12,6 +12,7 @@
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
+TEST_WORKERS ?= 2
 VLLM_VENV := .venv-vllm
 VLLM_BIN := $(VLLM_VENV)/bin
 VLLM_PIP := $(VLLM_BIN)/python -m pip --disable-pip-version-check install --quiet
@@ -62,7 +63,7 @@ run: $(VENV)/.installed
 	@echo "The report: $(CURDIR)/results/quickstart/report/index.html"
 
 test: $(VENV)/.installed-dev
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n $(TEST_WORKERS)
 
 check: $(VENV)/.installed-dev
 	$(BIN)/ruff format --check
