@@ -38,7 +38,7 @@ class _Rung(StrictModel):
     @property
     def queue(self) -> ScoringQueue | None:
         """Where prompts are scored before they wait for a batch; None if they are scored with it."""
-        raise NotImplementedError
+        return None
 
     @property
     def label(self) -> str:
@@ -55,11 +55,6 @@ class InBatch(_Rung):
     """The closed batch is scored in the decision loop, which waits for it."""
 
     kind: Literal["in-batch"] = "in-batch"
-
-    @property
-    def queue(self) -> None:
-        """None."""
-        return None
 
 
 class Serial(_Rung):

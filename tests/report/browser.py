@@ -15,13 +15,14 @@ _VOID = {"meta", "link", "br", "img", "hr", "input"}
 
 
 class Parsed(HTMLParser):
-    """Checks nesting and collects ids, attributes and text."""
+    """Checks nesting and collects ids, attributes, levels of headings and text."""
 
     def __init__(self, page: str) -> None:
         super().__init__()
         self.open: list[str] = []
         self.ids: list[str] = []
         self.attributes: list[tuple[str, str, str]] = []
+        self.headings: list[int] = []
         self.text: list[str] = []
         self.feed(page)
         self.close()
@@ -30,6 +31,8 @@ class Parsed(HTMLParser):
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.attributes += [(tag, name, value or "") for name, value in attrs]
         self.ids += [value or "" for name, value in attrs if name == "id"]
+        if re.fullmatch(r"h[1-6]", tag):
+            self.headings.append(int(tag[1]))
         if tag not in _VOID:
             self.open.append(tag)
 

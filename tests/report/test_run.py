@@ -6,7 +6,6 @@ import hashlib
 import json
 import re
 from dataclasses import replace
-from html.parser import HTMLParser
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -16,51 +15,11 @@ from rbx.config.policy import RoutedPolicy
 from rbx.errors import StoreError
 from rbx.report.paired import Resampling
 from rbx.report.run import Report, write_report
+from tests.report.browser import Parsed
 from tests.report.sweeps import POLICIES, SweepShape, write_sweep
 
 QUICK = Resampling(n_resamples=200)
 EVIL = "<script>alert('x')</script>$[bold]{{ 7*7 }}"
-_VOID = {"meta", "link", "br", "img", "hr", "input"}
-
-
-class _Page(HTMLParser):
-    """Checks nesting and collects what a reader, or a browser, would meet."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.open: list[str] = []
-        self.ids: list[str] = []
-        self.attributes: list[tuple[str, str, str]] = []
-        self.headings: list[int] = []
-        self.text: list[str] = []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.attributes += [(tag, name, value or "") for name, value in attrs]
-        self.ids += [value or "" for name, value in attrs if name == "id"]
-        if re.fullmatch(r"h[1-6]", tag):
-            self.headings.append(int(tag[1]))
-        if tag not in _VOID:
-            self.open.append(tag)
-
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.handle_starttag(tag, attrs)
-        if tag not in _VOID:
-            self.open.pop()
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag, (tag, self.getpos())
-
-    def handle_data(self, data: str) -> None:
-        if self.open and self.open[-1] not in ("script", "style"):
-            self.text.append(data)
-
-
-def _parsed(page: str) -> _Page:
-    parsed = _Page()
-    parsed.feed(page)
-    parsed.close()
-    assert parsed.open == []
-    return parsed
 
 
 @pytest.fixture(scope="module")
@@ -95,7 +54,7 @@ def test_every_file_is_there_and_speaks_of_every_cell(report: Report) -> None:
 
 def test_the_page_asks_nothing_of_the_network(report: Report) -> None:
     page = report.page.read_text(encoding="utf-8")
-    parsed = _parsed(page)
+    parsed = Parsed(page)
     loaded = [
         (tag, name, value) for tag, name, value in parsed.attributes if name in ("src", "srcset", "action")
     ]
@@ -109,7 +68,7 @@ def test_the_page_asks_nothing_of_the_network(report: Report) -> None:
 
 
 def test_the_page_is_well_formed_with_ids_of_its_own(report: Report) -> None:
-    parsed = _parsed(report.page.read_text(encoding="utf-8"))
+    parsed = Parsed(report.page.read_text(encoding="utf-8"))
     assert len(parsed.ids) == len(set(parsed.ids))
     targets = {value[1:] for _, name, value in parsed.attributes if name in ("href", "xlink:href")}
     assert targets <= set(parsed.ids)
@@ -163,7 +122,7 @@ def test_text_of_the_sweep_is_escaped(tmp_path: Path) -> None:
     assert page.count("<script>") == 1
     assert "&lt;script&gt;alert(" in page
     assert "{{ 7*7 }}" in page
-    assert EVIL in "".join(_parsed(page).text)
+    assert EVIL in "".join(Parsed(page).text)
 
 
 def test_the_same_sweep_gives_the_same_bytes(sweep_folder: Path, report: Report) -> None:
@@ -214,6 +173,6 @@ def test_a_report_that_can_not_be_written_leaves_earlier_figures(tmp_path: Path)
 def test_meagre_sweeps_still_make_a_page(tmp_path: Path, shape: SweepShape) -> None:
     written = write_report(write_sweep(tmp_path / "s", shape), resampling=QUICK)
     page = written.page.read_text(encoding="utf-8")
-    _parsed(page)
-    assert "nan" not in re.sub(r"[A-Za-z]nan|nan[a-z]", "", "".join(_parsed(page).text)).lower().split()
+    Parsed(page)
+    assert "nan" not in re.sub(r"[A-Za-z]nan|nan[a-z]", "", "".join(Parsed(page).text)).lower().split()
     assert "Every rate in detail" in page

@@ -49,6 +49,21 @@ def workers_at_work(task: bytes) -> list[int]:
     return found
 
 
+def ended_though_workers_die(command: list[str], folder: Path, task: bytes) -> int:
+    """Run ``command`` to its end and kill up to two workers at ``task``; how many were met at work."""
+    process = subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    killed: set[int] = set()
+    while process.poll() is None and len(killed) < 2:
+        for pid in workers_at_work(task)[:1]:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+                killed.add(pid)
+        time.sleep(0.002)
+    said = process.communicate(timeout=200)[0].decode()
+    assert process.returncode == 0, said
+    return len(killed)
+
+
 def test_a_sweep_on_ray_gives_the_bytes_of_one_here_and_goes_on_where_it_stopped(
     workplace: Workplace, finished: dict[str, bytes], nodes: RayNodes
 ) -> None:
@@ -83,20 +98,9 @@ def test_the_cells_of_killed_workers_are_run_again(workplace: Workplace, finishe
     for turn in range(8):
         out = f"results/killed-{turn}"
         sweep = workplace.command("sweep", "tiny.yaml", "--out", out, "--executor", "ray")
-        process = subprocess.Popen(
-            sweep, cwd=workplace.folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
-        )
-        killed: set[int] = set()
-        while process.poll() is None and len(killed) < 2:
-            for pid in workers_at_work(b"ray::_run_elsewhere")[:1]:
-                with suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
-                    killed.add(pid)
-            time.sleep(0.002)
-        said = process.communicate(timeout=200)[0].decode()
-        assert process.returncode == 0, said
+        killed = ended_though_workers_die(sweep, workplace.folder, b"ray::_run_elsewhere")
         assert workplace.cells(out) == finished
-        if len(killed) == 2:
+        if killed == 2:
             return
     pytest.fail("no two workers were ever met at work")
 
@@ -113,20 +117,9 @@ def test_a_report_whose_resamples_are_taken_on_ray_is_the_same_whatever_becomes_
     for _ in range(8):
         summary.unlink()
         report = workplace.command("report", "results/whole", *resamples, "--executor", "ray")
-        process = subprocess.Popen(
-            report, cwd=workplace.folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
-        )
-        killed: set[int] = set()
-        while process.poll() is None and len(killed) < 2:
-            for pid in workers_at_work(b"ray::_take")[:1]:
-                with suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
-                    killed.add(pid)
-            time.sleep(0.002)
-        said = process.communicate(timeout=200)[0].decode()
-        assert process.returncode == 0, said
+        killed = ended_though_workers_die(report, workplace.folder, b"ray::_take")
         assert summary.read_bytes() == here
-        if len(killed) == 2:
+        if killed == 2:
             return
     pytest.fail("no two workers were ever met at work")
 
