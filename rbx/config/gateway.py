@@ -19,7 +19,8 @@ _UpToAnHour = Annotated[float, Field(gt=0, le=3600, allow_inf_nan=False, strict=
 class Deadlines(StrictModel):
     """How long an instance may keep silent, and how long one request may take in all, in seconds.
 
-    A plain answer shows no token before its last: ``connect_s`` and ``total_s`` alone bound it.
+    A plain answer shows no token before its last: ``connect_s`` and ``total_s`` alone bound it, and the
+    breaker's ``no_progress_s`` where the server counts its tokens on ``/metrics``.
     """
 
     connect_s: PositiveFloat = 2.0

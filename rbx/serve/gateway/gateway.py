@@ -332,8 +332,12 @@ class Gateway:
         n = len(self.instances)
         while True:
             await asyncio.sleep(CHECK_PERIOD_S)
-            busy = [self.placer.load.streams[i] > 0 for i in range(n)]
-            for i in self.breakers.check(self.clock(), busy):
+            now_s, load = self.clock(), self.placer.load
+            counted_s = self.watch.counted_s(now_s)
+            busy = [
+                load.streams[i] > 0 or (load.in_flight[i] > 0 and counted_s[i] > -math.inf) for i in range(n)
+            ]
+            for i in self.breakers.check(now_s, busy, counted_s):
                 self.placer.recall(i)
             self.room.see(self.routable())
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
 from rbx.config.gateway import Watch
@@ -36,6 +37,9 @@ class Watching(Protocol):
 
     def ended(self, i: int, request_id: str, now_s: float) -> None:
         """It has ended, in whatever way."""
+
+    def counted_s(self, now_s: float) -> Sequence[float]:
+        """When each instance's own counters last rose, (I,); −inf where they can't tell."""
 
     def view(self, now_s: float, *, snapshots: bool = True) -> PoolSight:
         """The pool now; ``snapshots`` cost most of it, and are left out where nobody needs them."""

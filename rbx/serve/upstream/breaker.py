@@ -116,11 +116,19 @@ class Breaker:
         if self._probe is not None and ticket in (None, self._probe):
             self._probe = None
 
-    def check(self, now_s: float, has_work: bool, *, may_open: Callable[[], bool] = _always) -> bool:
+    def check(
+        self,
+        now_s: float,
+        has_work: bool,
+        counted_s: float = -math.inf,
+        *,
+        may_open: Callable[[], bool] = _always,
+    ) -> bool:
         """Apply the rule of progress, and say whether it opened; call it every second or so.
 
-        ``has_work`` tells that requests which should give tokens are under way; a plain answer gives none
-        before its end.
+        ``has_work`` tells that requests are under way whose progress would be seen: by their tokens, or, as
+        a plain answer gives none before its end, by the instance's own counters, which last rose at
+        ``counted_s``.
         """
         self._ripen(now_s)
         if not has_work:
@@ -130,9 +138,9 @@ class Breaker:
         if self._working_since_s is None:
             self._working_since_s = now_s
         if self._probe is not None:
-            opens = now_s - self._probe_progress_s >= self.config.no_progress_s
+            opens = now_s - max(self._probe_progress_s, counted_s) >= self.config.no_progress_s
         else:
-            silent_s = now_s - max(self._working_since_s, self._progress_s)
+            silent_s = now_s - max(self._working_since_s, self._progress_s, counted_s)
             opens = self._state == "closed" and silent_s >= self.config.no_progress_s and may_open()
         if opens:
             self._open(now_s)
@@ -230,11 +238,12 @@ class Breakers:
         """A request ended without telling anything of the instance."""
         self._each[instance].abandoned(now_s, ticket)
 
-    def check(self, now_s: float, has_work: Sequence[bool]) -> list[int]:
+    def check(self, now_s: float, has_work: Sequence[bool], counted_s: Sequence[float]) -> list[int]:
         """Apply the rule of progress to all instances; returns those that it has opened now."""
         opened = []
-        for instance, (breaker, works) in enumerate(zip(self._each, has_work, strict=True)):
-            if breaker.check(now_s, works, may_open=partial(self._may_open, instance)):
+        for instance, told in enumerate(zip(self._each, has_work, counted_s, strict=True)):
+            breaker, works, rose_s = told
+            if breaker.check(now_s, works, rose_s, may_open=partial(self._may_open, instance)):
                 opened.append(instance)
         return opened
 

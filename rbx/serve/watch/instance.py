@@ -52,6 +52,7 @@ class InstanceWatch:
         self._life: Lifetime | None = None
         self._uncounted_s = math.inf  # when the first token was seen that no page has counted
         self._counted_s = self._gauged_s = self._token_s = self._answered_s = self._refused_s = -math.inf
+        self._rose_s = -math.inf  # when a page of this life last counted more than the one before
         self._gauges_count = False
         self._fallbacks: Counter[str] = Counter()
         self.restarts = 0
@@ -119,6 +120,9 @@ class InstanceWatch:
             raise EngineError("/metrics counts nothing more, although answers go on; its page is an old one")
         if self._life is not None and self._life.ended_before(life):
             self._restarted(now_s)
+            self._rose_s = -math.inf
+        elif life.has_counted_since(self._life):
+            self._rose_s = now_s
         self._life = life if self._life is None else self._life.followed_by(life)
         self._fold(engines, asked_s, now_s)
         self._best = None
@@ -139,6 +143,13 @@ class InstanceWatch:
         """How long ago each signal was had last, infinite for never."""
         heard = {"gauges": self._gauged_s, "tokens": self._token_s, "probe": self._answered_s}
         return {name: max(0.0, now_s - heard_s) for name, heard_s in heard.items()}
+
+    def counted_s(self, now_s: float) -> float:
+        """When its page last counted more tokens or requests; −inf where the page is old or never has.
+
+        A server that never counts may be one that keeps no statistics, so its silence tells nothing.
+        """
+        return self._rose_s if now_s - self._gauged_s <= self.config.max_age_s else -math.inf
 
     def best(self, now_s: float) -> BestState:
         """The state to decide by; it may be ``SAME_MOMENT_S`` old where nothing was sent or ended since."""

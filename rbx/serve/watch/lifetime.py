@@ -47,6 +47,12 @@ class Lifetime:
         """Whether it has counted nothing since ``older``."""
         return older is not None and bool(self.counted) and self.counted == older.counted
 
+    def has_counted_since(self, older: Lifetime | None) -> bool:
+        """Whether a counter that both show has risen; both are of one process."""
+        return older is not None and any(
+            value > older.counted.get(name, math.inf) for name, value in self.counted.items()
+        )
+
     def ended_before(self, newer: Lifetime) -> bool:
         """Whether ``newer`` is of another process, started since."""
         started_s = math.inf if self.started_s is None else self.started_s

@@ -179,6 +179,10 @@ class PoolWatch:
         """Which instances have lately answered a probe or given a token, (I,)."""
         return np.array([watch.ready(now_s) for watch in self._watches], dtype=np.bool_)
 
+    def counted_s(self, now_s: float) -> tuple[float, ...]:
+        """When the counters on each instance's page last rose, (I,); −inf where they can't tell."""
+        return tuple(watch.counted_s(now_s) for watch in self._watches)
+
     def view(self, now_s: float, *, snapshots: bool = True) -> PoolSight:
         """The pool now; calls within a millisecond may get one answer unless something was sent or ended.
 

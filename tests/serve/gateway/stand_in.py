@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any
@@ -196,6 +197,9 @@ class StandInWatch:
 
     def ended(self, i: int, request_id: str, now_s: float) -> None:
         del self.in_flight[i][request_id]
+
+    def counted_s(self, now_s: float) -> list[float]:
+        return [-math.inf] * len(self.in_flight)
 
     def view(self, now_s: float, *, snapshots: bool = True) -> PoolSight:
         n = len(self.in_flight)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections import Counter
@@ -205,7 +206,10 @@ def test_what_waits_at_servers_that_give_no_token_is_placed_anew(*, stream: bool
     with deployed(config(deadlines=patient, breaker=rules, retries={"within_s": 30.0})) as place:
         place.tiers.set_faults({"kind": "hang", "target": "tiny-b"})
         with ThreadPoolExecutor(16) as clients:
-            asked = [clients.submit(place.ask, stream=stream or k % 2 == 0) for k in range(16)]
+            asked = [clients.submit(place.ask, stream=True) for _ in range(8)]
+            while not place.gateway.placer.load.streams[1]:  # a plain answer alone would show no silence
+                time.sleep(0.001)
+            asked += [clients.submit(place.ask, stream=stream) for _ in range(8)]
             answers = [future.result() for future in asked]
         assert [a.status_code for a in answers] == [200] * 16
         assert {a.headers["x-rbx-model"] for a in answers} == {"large"}
@@ -214,6 +218,40 @@ def test_what_waits_at_servers_that_give_no_token_is_placed_anew(*, stream: bool
         assert 'rbx_breaker_state{instance="tiny-b/0"} 2.0' in page
         assert 'kind="stalled"' in page
         place.settled(2.0)
+
+
+def test_plain_answers_leave_a_server_whose_counters_stand_still() -> None:
+    """They show no token before their last, so that the server's own count of tokens has to tell."""
+    patient = {"first_token_s": 300.0, "between_tokens_s": 300.0, "total_s": 600.0}
+    rules = {"no_progress_s": 1.0, "open_s": 30.0, "failures": 100}
+    often = {"period_s": 0.05}
+    with (
+        deployed(config(deadlines=patient, breaker=rules, watch=often, retries={"within_s": 30.0})) as place,
+        ThreadPoolExecutor(8) as clients,
+    ):
+
+        def ask_eight() -> list[httpx.Response]:
+            return [future.result() for future in [clients.submit(place.ask) for _ in range(8)]]
+
+        while min(place.gateway.watch.counted_s(time.monotonic())) == -math.inf:
+            assert {answer.status_code for answer in ask_eight()} == {200}
+        place.tiers.set_faults({"kind": "hang", "target": "tiny-b"})
+        answers = ask_eight()
+        assert [answer.status_code for answer in answers] == [200] * 8
+        assert {answer.headers["x-rbx-model"] for answer in answers} == {"large"}
+        assert "2" in {answer.headers["x-rbx-attempts"] for answer in answers}
+        assert 'rbx_breaker_state{instance="tiny-b/0"} 2.0' in place.client.get("/metrics").text
+        place.settled(2.0)
+
+
+def test_long_plain_answers_are_left_alone_while_the_server_counts_tokens() -> None:
+    rules = {"no_progress_s": 0.5, "open_s": 30.0, "failures": 100}
+    with deployed(config(breaker=rules, watch={"period_s": 0.05}), time_scale=0.5) as place:
+        for _ in range(2):
+            answer = place.ask(max_tokens=40)  # 2.4 s
+            assert (answer.status_code, answer.headers["x-rbx-attempts"]) == (200, "1")
+        counted_s = max(place.gateway.watch.counted_s(time.monotonic()))
+        assert counted_s > -math.inf
 
 
 def test_what_waits_at_servers_that_give_no_token_is_told_once_its_time_is_over() -> None:

@@ -141,6 +141,21 @@ def test_work_without_tokens_opens_it() -> None:
     assert state(breaker) == "open"
 
 
+def test_what_the_server_counts_is_progress_too() -> None:
+    breaker = Breaker(CONFIG)
+    breaker.sent(0.0)
+    breaker.check(15.0, has_work=True, counted_s=5.5)
+    assert state(breaker) == "closed"
+    breaker.check(15.5, has_work=True, counted_s=5.5)
+    assert state(breaker) == "open"
+    assert breaker.allows(16.5)
+    breaker.sent(16.5)
+    breaker.check(27.0, has_work=True, counted_s=17.5)  # a long plain answer probes it
+    assert state(breaker) == "half-open"
+    breaker.check(27.5, has_work=True, counted_s=17.5)
+    assert state(breaker) == "open"
+
+
 def test_idleness_is_no_lack_of_progress() -> None:
     breaker = Breaker(CONFIG)
     breaker.succeeded(0.5, breaker.sent(0.0))
@@ -279,7 +294,7 @@ def test_lack_of_progress_respects_the_share() -> None:
     breakers = Breakers(CONFIG.model_copy(update={"max_open_share": 0.5}), ["a"] * 4)
     for instance in range(4):
         breakers.sent(instance, 0.0)
-    breakers.check(10.0, [True] * 4)
+    breakers.check(10.0, [True] * 4, [-math.inf] * 4)
     assert [breakers[each].state for each in range(4)] == ["open", "open", "closed", "closed"]
 
 

@@ -232,3 +232,22 @@ def test_sizes_that_no_engine_takes_are_refused_and_change_nothing() -> None:
         watch.dispatched("r", AT_S, 10, 0, 10)
     assert (watch.in_flight, load(watch, AT_S)) == (0, (0, 0))
     assert watch.best(AT_S).rung != LEDGER
+
+
+def test_counters_tell_of_progress_once_they_have_risen_and_while_the_page_is_fresh() -> None:
+    watch = watched()
+    never = -np.inf
+    watch.page(metrics(counted=7), AT_S, AT_S)
+    assert watch.counted_s(AT_S) == never  # it may keep no statistics
+    watch.page(metrics(counted=7), AT_S + 1.0, AT_S + 1.0)
+    assert watch.counted_s(AT_S + 1.0) == never
+    watch.page(metrics(counted=8), AT_S + 2.0, AT_S + 2.0)
+    watch.page(metrics(counted=8), AT_S + 3.0, AT_S + 3.0)
+    assert watch.counted_s(AT_S + 3.0) == AT_S + 2.0
+    assert watch.counted_s(AT_S + 7.0) == never  # older than max_age_s
+    watch.page(metrics(counted=1), AT_S + 8.0, AT_S + 8.0)  # another process
+    assert watch.counted_s(AT_S + 8.0) == never
+    watch.page(metrics(counted=None), AT_S + 9.0, AT_S + 9.0)
+    assert watch.counted_s(AT_S + 9.0) == never
+    watch.page(metrics(counted=3), AT_S + 10.0, AT_S + 10.0)
+    assert watch.counted_s(AT_S + 10.0) == AT_S + 10.0
