@@ -18,7 +18,7 @@ SOURCES = sorted((ROOT / "rbx").rglob("*.py"))
 PYTHON = sorted(path for folder in ("rbx", "tests", "benchmarks") for path in (ROOT / folder).rglob("*.py"))
 
 LAYERS = (
-    ("errors", "cache_home", "compiled", "durable", "hub", "ray_cluster"),
+    ("errors", "cache_home", "compiled", "durable", "ending", "hub", "ray_cluster"),
     ("config", "grid"),
     ("engine", "heads"),
     ("label", "policy"),

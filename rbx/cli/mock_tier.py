@@ -86,18 +86,11 @@ def _show(pool: Pool, served: MockTier, time_scale: float, endpoints_out: Path |
 
 
 def _wait() -> None:
-    """Until SIGINT or SIGTERM; a shell starts background jobs with the first one ignored."""
-    import signal
+    """Until a signal asks for the end."""
     import threading
+    from contextlib import suppress
 
-    before = {
-        number: signal.signal(number, signal.default_int_handler)
-        for number in (signal.SIGINT, signal.SIGTERM)
-    }
-    try:
+    from rbx.ending import interrupt, on_ending
+
+    with suppress(KeyboardInterrupt), on_ending(interrupt):
         threading.Event().wait()
-    except KeyboardInterrupt:
-        pass
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

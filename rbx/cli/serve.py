@@ -70,8 +70,8 @@ def serve(
 
 async def _serve(scheduler: Scheduler, endpoints: tuple[InstanceEndpoint, ...]) -> None:
     from rbx.cli.gateway_options import gateway_lines
+    from rbx.ending import on_ending_in_loop
     from rbx.serve.launch.serving import ServedGateway
-    from rbx.serve.launch.signals import on_signals
 
     served = ServedGateway(scheduler, endpoints)
 
@@ -79,6 +79,6 @@ async def _serve(scheduler: Scheduler, endpoints: tuple[InstanceEndpoint, ...]) 
         for line in gateway_lines(scheduler, served):
             typer.echo(line)
 
-    with on_signals(served.stop):
+    with on_ending_in_loop(served.stop):
         await served.run(started)
     typer.echo("ended")

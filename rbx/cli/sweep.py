@@ -49,7 +49,9 @@ def sweep(
 ) -> None:
     """Run λ × policies × seeds; the same command again resumes what is not finished.
 
-    Ctrl-C or SIGTERM once lets running cells finish, twice aborts; nothing finished is lost either way.
+    Ctrl-C, SIGTERM or a closed terminal lets running cells finish, a second Ctrl-C aborts; nothing
+    finished is lost either way.
+
     Exit code 3: some live cells are invalid and count for nothing.
     """
     from rich.console import Console

@@ -1,7 +1,7 @@
 """Run the cells of a plan, in this process or in several, with a clean stop.
 
 Every worker reads the same context and writes its own cells, so results do not depend on the number
-of workers. The first Ctrl-C (or SIGTERM) lets running cells finish and starts no others; the
+of workers. The first Ctrl-C (or SIGTERM, SIGHUP) lets running cells finish and starts no others; the
 second aborts.
 """
 
@@ -20,6 +20,7 @@ from multiprocessing import connection
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 
+from rbx.ending import interrupt, leave_ending_to_parent, on_ending
 from rbx.errors import StoreError
 from rbx.sweep.cell import run_cell
 from rbx.sweep.context import SweepContext
@@ -29,7 +30,7 @@ Done = Callable[[CellSpec], None]
 
 
 class StopRequest:
-    """Set by the first Ctrl-C or SIGTERM; the second raises ``KeyboardInterrupt`` where it falls."""
+    """Set by the first Ctrl-C, SIGTERM or SIGHUP; the second raises ``KeyboardInterrupt`` where it falls."""
 
     def __init__(self) -> None:
         """Not asked yet."""
@@ -37,23 +38,16 @@ class StopRequest:
 
     @contextmanager
     def listening(self, announce: Callable[[], None]) -> Iterator[None]:
-        """Take over SIGINT and SIGTERM for the time of the block; in the main thread alone."""
-        if threading.current_thread() is not threading.main_thread():
-            yield
-            return
+        """Take over these signals for the time of the block; in the main thread alone."""
 
-        def on_signal(number: int, frame: object) -> None:
+        def asked() -> None:
             if self.asked:
-                raise KeyboardInterrupt
+                interrupt()
             self.asked = True
             announce()
 
-        before = {number: signal.signal(number, on_signal) for number in (signal.SIGINT, signal.SIGTERM)}
-        try:
+        with on_ending(asked):
             yield
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
 
 
 def run_here(
@@ -71,8 +65,7 @@ _context: SweepContext | None = None
 
 
 def _start_worker() -> None:
-    # Ctrl-C reaches the whole process group; only the parent decides what it means.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    leave_ending_to_parent()
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
 

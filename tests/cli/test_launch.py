@@ -49,7 +49,7 @@ def up(command: Running) -> str:
     return url
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_the_papers_pool_is_served_until_a_signal_and_nothing_is_left(
     tmp_path: Path, number: signal.Signals
 ) -> None:

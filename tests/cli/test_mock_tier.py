@@ -36,7 +36,7 @@ def running(arguments: list[str], log: Path) -> Iterator[subprocess.Popen[bytes]
             process.kill()
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_it_serves_until_it_is_told_to_end(tmp_path: Path, number: signal.Signals) -> None:
     out, log = tmp_path / "endpoints.yaml", tmp_path / "log"
     faults = tmp_path / "faults.yaml"

@@ -11,6 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.label.labelling import Job, job, right, strict, wrong
 from tests.label.scripted_server import Reply, Rule
 
@@ -69,11 +71,14 @@ def test_killed_amid_the_answers_and_amid_the_scores_gives_the_grid_of_one_left_
     assert left == ["killed", "killed.work", "sums.jsonl", "sums.yaml", "whole", "whole.work"]
 
 
-def test_ctrl_c_finishes_what_is_under_way_and_the_same_command_goes_on(tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
+def test_ctrl_c_finishes_what_is_under_way_and_the_same_command_goes_on(
+    tmp_path: Path, number: signal.Signals
+) -> None:
     with job(tmp_path, models=(slowly(right), slowly(wrong)), judge=slowly(strict)) as work:
         process = start(work, "--out", "grid")
         until(lambda: work.asked > 10, process)
-        os.kill(process.pid, signal.SIGINT)
+        os.kill(process.pid, number)
         _, err = process.communicate(timeout=60.0)
         assert process.returncode == 130
         assert "the same command goes on" in err

@@ -12,7 +12,6 @@ import asyncio
 import gc
 import os
 import resource
-import signal
 import sys
 import time
 from contextlib import suppress
@@ -22,6 +21,7 @@ from typing import Any, BinaryIO
 import orjson
 
 from rbx.config.live import LoadClient
+from rbx.ending import leave_ending_to_parent
 from rbx.errors import ConfigError, StoreError
 from rbx.label.redaction import Redaction
 from rbx.load.client.hashed import hashed
@@ -169,7 +169,7 @@ class Worker:
 
 def main() -> int:
     """Do what standard input says."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal's Ctrl-C is for the one who started this
+    leave_ending_to_parent()
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     try:

@@ -11,12 +11,12 @@ from typing import Any, TypeVar
 import rbx
 from rbx.config.launch import RayLauncher
 from rbx.config.pool import Instance, Pool
+from rbx.ending import on_ending_in_loop
 from rbx.errors import ConfigError, ServerError
 from rbx.ray_cluster import cause_of, connected
 from rbx.serve.launch.ray_actor import Place, TierActor
 from rbx.serve.launch.ray_placement import unplaced
 from rbx.serve.launch.ray_server import RayServer
-from rbx.serve.launch.signals import on_signals
 from rbx.serve.launch.vllm_command import vllm_command, vllm_environment
 
 T = TypeVar("T")
@@ -36,7 +36,7 @@ async def ray_servers(spec: RayLauncher, pool: Pool) -> AsyncIterator[dict[str, 
     They end with the block. Raises ``ServerError`` for what the cluster can't place within ``place_s``.
     """
     stop = asyncio.Event()
-    with on_signals(stop.set), connected(spec.address, _WORKERS) as ray:
+    with on_ending_in_loop(stop.set), connected(spec.address, _WORKERS) as ray:
         yield await _unless(stop, lambda: _started(ray, spec, pool))
 
 

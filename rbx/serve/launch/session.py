@@ -11,12 +11,12 @@ from rbx.config.endpoints import Endpoints
 from rbx.config.launch import Launch
 from rbx.config.pool import Pool
 from rbx.durable import write_text
+from rbx.ending import on_ending_in_loop
 from rbx.errors import ServerError
 from rbx.serve.launch.loads import Loads
 from rbx.serve.launch.process import Process
 from rbx.serve.launch.readiness import Awaited, await_ready
 from rbx.serve.launch.serving import Scheduler, ServedGateway
-from rbx.serve.launch.signals import on_signals
 from rbx.serve.launch.tiers import Tiers
 from rbx.serve.launch.told_limits import compared_limits
 
@@ -52,7 +52,7 @@ class Session:
         Returns whether everything had come up. Raises ``ServerError`` with its last log lines for a process
         that ends by itself, and for what is not ready in time.
         """
-        with on_signals(self._signalled):
+        with on_ending_in_loop(self._signalled):
             try:
                 return await self._run(told, serving)
             finally:

@@ -58,9 +58,9 @@ def run_live_sweep(
 ) -> LiveResult:
     """Run or resume a plan in ``folder``; ``stopping`` is called at the first Ctrl-C.
 
-    The first Ctrl-C or SIGTERM lets the cell under way finish, the second ends it: it will start over. Raises
-    ``StoreError`` where the directory or the target is in use elsewhere, ``ConfigError`` for a target that
-    does not fit, ``LoadError`` where a client process dies.
+    The first Ctrl-C, SIGTERM or SIGHUP lets the cell under way finish, the second ends it: it will start
+    over. Raises ``StoreError`` where the directory or the target is in use elsewhere, ``ConfigError`` for a
+    target that does not fit, ``LoadError`` where a client process dies.
     """
     experiment = plan.context.experiment
     live = live_of(experiment)

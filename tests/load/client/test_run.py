@@ -225,6 +225,24 @@ def test_no_client_outlives_the_one_who_started_it(mock: MockTier, tmp_path: Pat
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
+def test_what_a_terminal_sends_to_all_is_not_for_the_clients(
+    mock: MockTier, tmp_path: Path, number: signal.Signals
+) -> None:
+    def send(tally: Tally) -> None:
+        if tally.in_flight and not sent:
+            sent.extend(workers_of(os.getpid()))
+            for worker in sent:
+                os.kill(worker, number)
+
+    sent: list[int] = []
+    requests = [chat(number, 0.0, 3000, max_tokens=4000) for number in range(6)]
+    run_load(requests, target(mock), LoadClient(processes=2), tmp_path / "j", 60.0, progress=send)
+    assert len(sent) == 2
+    assert [result.status for result in read_journal(tmp_path / "j")] == ["ok"] * 6
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
 def test_a_client_that_is_killed_ends_the_run(mock: MockTier, tmp_path: Path) -> None:
     def kill(tally: Tally) -> None:
         if tally.in_flight and not killed:

@@ -399,7 +399,7 @@ def test_what_a_killed_sweep_has_left_at_the_gateway_is_undone_when_no_cell_is_l
     assert scene.said == ["open", "close"]
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_the_first_ctrl_c_lets_the_cell_finish_and_starts_no_other(
     scene: Scene, number: signal.Signals
 ) -> None:
