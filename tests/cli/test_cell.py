@@ -49,6 +49,23 @@ def test_an_invalid_cell_is_exported_with_its_reason_and_a_valid_one_without(
     assert "is not the file its summary was written for" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("key", ["config", "pool", "cells", "name"])
+def test_a_manifest_that_lacks_a_part_is_told_in_a_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], key: str
+) -> None:
+    folder = write_sweep(tmp_path / "sim", SweepShape(n_requests=10, n_prompts=10))
+    path = folder / "manifest.json"
+    manifest = json.loads(path.read_text())
+    cell_id = manifest["cells"][0]["cell_id"]
+    path.write_text(json.dumps({name: part for name, part in manifest.items() if name != key}))
+    assert run(["cell", "export", str(folder), cell_id, "--vllm", str(tmp_path / "cell.json")]) == 1
+    told = capsys.readouterr().err
+    assert "manifest.json" in told
+    assert key in told
+    assert "Traceback" not in told
+    assert not (tmp_path / "cell.json").exists()
+
+
 @pytest.mark.parametrize("text", ["[" * 200_000, json.dumps({**drawn_result(0), "label": "\x1b[2J"})])
 def test_a_bad_file_is_one_line_and_leaves_nothing(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str

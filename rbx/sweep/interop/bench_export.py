@@ -11,7 +11,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pydantic import ConfigDict
 
+from rbx.config.base import StrictModel, parse
 from rbx.durable import write_text
 from rbx.errors import StoreError, UsageError
 from rbx.sweep.interop.bench_metrics import BenchRequest, bench_metrics
@@ -21,9 +23,49 @@ from rbx.sweep.served import read_served_cell
 from rbx.sweep.store import CellSpec, CellSummary, SweepStore
 
 
+class _Part(StrictModel):
+    """Keys that are not exported are left alone."""
+
+    model_config = ConfigDict(extra="ignore")
+
+
+class _Tier(_Part):
+    model: str
+
+
+class _Pool(_Part):
+    name: str
+    tiers: list[_Tier]
+
+
+class _Workload(_Part):
+    arrivals: dict[str, Any] | None = None
+
+
+class _Config(_Part):
+    workload: _Workload
+
+
+class _Manifest(_Part):
+    """What is told of a sweep in the file of a cell."""
+
+    name: str
+    pool: _Pool
+    config: _Config
+    cells: list[CellSpec]
+    created: str | None = None
+
+
+def _manifest(store: SweepStore) -> _Manifest:
+    return parse(_Manifest, store.read_manifest(), where=str(store.folder / "manifest.json"))
+
+
 def cell_of(store: SweepStore, name: str) -> CellSpec:
-    """The cell of a sweep whose id begins with ``name``; raises ``UsageError`` unless it is exactly one."""
-    specs = [CellSpec(**cell) for cell in store.read_manifest()["cells"]]
+    """The cell of a sweep whose id begins with ``name``; raises ``UsageError`` unless it is exactly one.
+
+    ``ConfigError`` for a manifest that lacks what is told of a cell.
+    """
+    specs = _manifest(store).cells
     found = [spec for spec in specs if spec.cell_id.startswith(name)]
     if len(found) != 1:
         shown = "; ".join(f"{spec.cell_id} {spec.label} at {spec.rate_per_s:g}/s" for spec in found or specs)
@@ -36,13 +78,13 @@ def export_cell(store: SweepStore, spec: CellSpec, out: Path) -> dict[str, Any]:
     """Write one finished cell to ``out`` and return what was written.
 
     ``rbx_invalid`` is there for a cell that counts for nothing, with the reasons. Raises ``StoreError`` for a
-    cell that is not finished or can't be read.
+    cell that is not finished or can't be read, ``ConfigError`` for such a manifest.
     """
     summary = store.finished(spec.cell_id)
     if summary is None:
         raise StoreError(f"{store.folder}: cell {spec.cell_id} is not finished; run the same rbx sweep again")
     requests, good = _requests(store, spec)
-    content = bench_result(store.read_manifest(), spec, summary, requests, good)
+    content = bench_result(_manifest(store), spec, summary, requests, good)
     if invalid := _invalid(store, summary):
         content["rbx_invalid"] = invalid
     write_text(_json(content), out)
@@ -58,7 +100,7 @@ def _invalid(store: SweepStore, summary: CellSummary) -> list[str]:
 
 
 def bench_result(
-    manifest: Mapping[str, Any],
+    manifest: _Manifest,
     spec: CellSpec,
     summary: CellSummary,
     requests: Sequence[BenchRequest],
@@ -69,12 +111,12 @@ def bench_result(
     The duration is from the first send to the last completion. Goodput counts what met the experiment's
     own targets, which go from the scheduled time.
     """
-    models = sorted({tier["model"] for tier in manifest["pool"]["tiers"]})
-    model = models[0] if len(models) == 1 else f"rbx pool {manifest['pool']['name']}"
+    models = sorted({tier.model for tier in manifest.pool.tiers})
+    model = models[0] if len(models) == 1 else f"rbx pool {manifest.pool.name}"
     ended = [r.start_time + r.latency for r in requests if r.success]
     begun_s = min((r.start_time for r in requests), default=0.0)
     duration_s = max(ended) - begun_s if ended else 1.0
-    started = summary.live.started if summary.live is not None else manifest.get("created")
+    started = summary.live.started if summary.live is not None else manifest.created
     return {
         "date": _date(started),
         "endpoint_type": "openai-chat",
@@ -84,9 +126,9 @@ def bench_result(
         "tokenizer_id": model,
         "num_prompts": len(requests),
         "request_rate": spec.rate_per_s,
-        "burstiness": _burstiness(manifest["config"]["workload"].get("arrivals") or {}),
+        "burstiness": _burstiness(manifest.config.workload.arrivals or {}),
         "max_concurrency": None,
-        "rbx_sweep": manifest["name"],
+        "rbx_sweep": manifest.name,
         "rbx_cell": spec.cell_id,
         "rbx_seed": spec.seed,
         "rbx_simulated": summary.live is None or summary.live.simulated,
