@@ -9,6 +9,7 @@ import orjson
 
 DONE = b"[DONE]"
 COUNT_LIMIT = 2**31  # of tokens; what is stored are 32-bit numbers
+ABSURD = 2  # times what was asked for; a server may count an end token, or one too many, but not this
 
 
 class Delta(NamedTuple):

@@ -14,9 +14,9 @@ FaultKind = Literal[
 
 
 class Usage(NamedTuple):
-    """What the server says it counted."""
+    """What the server says it counted; it may be wrong, and of the input it may say nothing."""
 
-    input_tokens: int
+    input_tokens: int | None
     output_tokens: int
 
 

@@ -18,13 +18,20 @@ usage or finish_reason tells that a model ran is ok. A plain answer must be one 
 from __future__ import annotations
 
 from rbx.load.client.result import LoadFaultKind
-from rbx.load.completion_chunk import COUNT_LIMIT, DONE, ChunkError, CompletionChunk, TokenTally, read_chunk
+from rbx.load.completion_chunk import (
+    ABSURD,
+    COUNT_LIMIT,
+    DONE,
+    ChunkError,
+    CompletionChunk,
+    TokenTally,
+    read_chunk,
+)
 from rbx.load.sse import SseError, SseEvent, SseReader
 
 MAX_PLAIN_BYTES = 64 << 20
 MAX_REFUSAL_BYTES = 1 << 16
 SHOWN_CHARACTERS = 300
-ABSURD = 2  # times what was asked for; a server may count an end token, or one too many, but not this
 BROKEN_OFF = frozenset({"abort", "error"})  # vLLM's words for a request that it gave up
 
 

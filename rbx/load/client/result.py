@@ -45,9 +45,10 @@ class LoadResult:
     ``output_tokens`` is the server's final count (``tokens_source`` usage), else the sum of
     ``chunk_tokens`` (chunks) or that of a tokenizer (recount, ``rbx.load.client.recount``);
     None where no answer began. ``usage_disagrees``: the server counted fewer tokens than chunks or than it
-    had counted before, or a recount is far from it. ``headers`` holds ``x-rbx-*`` and ``x-request-id`` of
-    the answer, and what the gateway tells in a comment at a stream's end. Where texts are not kept ``text``
-    and ``reasoning`` are empty, and the two hashes are those of the text (``rbx.load.client.hashed``).
+    had counted before, more than there can be, or a recount is far from it. ``headers`` holds ``x-rbx-*`` and
+    ``x-request-id`` of the answer, and what the gateway tells in a comment at a stream's end. Where texts are
+    not kept ``text`` and ``reasoning`` are empty, and the two hashes are those of the text
+    (``rbx.load.client.hashed``).
     """
 
     request: int

@@ -321,8 +321,10 @@ class Gateway:
 
     def _count(self, begun: Begun) -> None:
         """Tokens and cost, of answers that were cut as well: the server has worked for them."""
-        account = begun.account
-        model = self.instances[begun.placement.instance].tier.model
+        account, instance = begun.account, self.instances[begun.placement.instance]
+        model = instance.tier.model
+        if account.disbelieved:
+            self.metrics.disbelieved.labels(instance.name).inc()
         self.metrics.tokens.labels(model, "input").inc(account.input_tokens)
         self.metrics.tokens.labels(model, "output").inc(account.output_tokens)
         self.metrics.cost_usd.labels(model).inc(account.cost_usd)

@@ -48,6 +48,12 @@ class Metrics:
             "rbx_targets", "Answers with a target, by whether they met it.", ("target", "met"), registry=one
         )
         self.tokens = Counter("rbx_tokens", "Tokens served.", ("model", "kind"), registry=one)
+        self.disbelieved = Counter(
+            "rbx_usage_disbelieved",
+            "Answers with a count of tokens that their request can't have.",
+            ("instance",),
+            registry=one,
+        )
         self.cost_usd = Counter("rbx_cost_usd", "Cost of what was served.", ("model",), registry=one)
         self.budgets = Counter(
             "rbx_budgets", "Answers with a budget, by whether it ended them.", ("exhausted",), registry=one

@@ -173,6 +173,7 @@ class Placer:
             input_tokens=asked.input_tokens,
             cap_tokens=placement.max_tokens,
             free_cap_tokens=free_cap,
+            context_tokens=int(self._shape.max_model_len[i]),
         )
 
     def _nowhere(self, request: Admitted, placement: Placement, fault: UpstreamFault | None) -> ApiError:

@@ -12,7 +12,7 @@ def chunk_piece(raw: bytes, chunk: CompletionChunk, at_s: float, tokens: int = 0
     """The piece that ``raw`` is."""
     usage = None
     if chunk.output_tokens is not None:
-        usage = Usage(chunk.input_tokens or 0, chunk.output_tokens)
+        usage = Usage(chunk.input_tokens, chunk.output_tokens)
     reason = None
     for delta in chunk.deltas:
         reason = delta.finish_reason or reason

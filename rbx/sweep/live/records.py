@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -68,7 +68,8 @@ class Reading:
         """Results in workload order, with their instances; a name that the pool lacks gives none."""
         by_request = sorted(results, key=lambda result: result.request)
         read = [(result, read_trace(result.headers)) for result in by_request]
-        return [Answer(result, trace, self._instance(result, trace)) for result, trace in read]
+        answers = [Answer(result, trace, self._instance(result, trace)) for result, trace in read]
+        return [answer._replace(result=_believed(answer)) for answer in answers]
 
     def _instance(self, result: LoadResult, trace: Trace) -> Instance | None:
         if trace.instance is not None:
@@ -255,6 +256,15 @@ class Reading:
             ],
             schema=SERVED,
         )
+
+
+def _believed(answer: Answer) -> LoadResult:
+    """The result, without a count of prompt tokens that no prompt there can have."""
+    result, instance = answer.result, answer.instance
+    told = result.input_tokens is not None or result.tokens_source == "usage"
+    if instance is None or not told or 0 < (result.input_tokens or 0) <= instance.tier.limits.max_model_len:
+        return result
+    return replace(result, input_tokens=None, usage_disagrees=True)
 
 
 def _ended_s(result: LoadResult) -> float | None:

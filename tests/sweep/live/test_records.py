@@ -149,6 +149,17 @@ def test_tokens_that_the_server_did_not_count_are_estimated_and_their_source_is_
     assert row["cost_usd"] == pytest.approx((estimate + 10) * 0.06 / 1e6)
 
 
+@pytest.mark.parametrize("counted", [None, 0, 10**6, 2**31 - 1])
+def test_a_count_that_no_prompt_can_have_sets_no_cost_and_is_told(counted: int | None) -> None:
+    read = reading()
+    (answer,) = read.answers([ok(5, input_tokens=counted, output_tokens=10)])
+    assert answer.result.usage_disagrees
+    estimate = int(read.context.prompts.input_tokens[5])
+    row = only(read, ok(5, input_tokens=counted, output_tokens=10))
+    assert row["input_tokens"] == estimate
+    assert row["cost_usd"] == pytest.approx((estimate + 10) * 0.06 / 1e6)
+
+
 def test_a_cut_answer_has_no_label_unless_it_is_the_grids_to_the_letter() -> None:
     read = reading(texts={("p000", "small"): f"  {TEXT}\n", ("p001", "small"): "Another."})
     read.context.prompts.score[:2] = 0.5
