@@ -19,6 +19,7 @@ import httpx
 from rbx.config.classifier_service import ClassifierService
 from rbx.config.endpoint import environment_key
 from rbx.errors import ServerError
+from rbx.label.redaction import Redaction
 
 PATH = "/api/v1/classify/batch"
 MOST_TEXTS = 32  # of a call; the service takes some 0.1 s a text on CPUs
@@ -42,16 +43,22 @@ def classify(service: ClassifierService, texts: Sequence[str]) -> list[Classifie
     """
     key = environment_key(service.url, service.api_key_env)
     headers = {} if key is None else {"authorization": f"Bearer {key}"}
+    redaction = Redaction([key or ""])
     found: list[Classified] = []
     with httpx.Client(headers=headers, trust_env=False) as client:
         for start in range(0, len(texts), MOST_TEXTS):
             part = texts[start : start + MOST_TEXTS]
-            found += _read(service.url, _asked(client, service, part), len(part))
+            found += _read(service.url, _asked(client, service, part, redaction), len(part))
     return found
 
 
-def _asked(client: httpx.Client, service: ClassifierService, texts: Sequence[str]) -> bytes:
-    """The body of one answer; httpx bounds each wait, the deadline here all of them together."""
+def _asked(
+    client: httpx.Client, service: ClassifierService, texts: Sequence[str], redaction: Redaction
+) -> bytes:
+    """The body of one answer; httpx bounds each wait, the deadline here all of them together.
+
+    A service may quote the request's headers: ``redaction`` takes the key out of its words.
+    """
     within_s = service.timeout_s * len(texts)
     late = f"classifier {service.url} did not answer {len(texts)} prompts within {within_s:g} s"
     until_s = time.monotonic() + within_s
@@ -72,7 +79,8 @@ def _asked(client: httpx.Client, service: ClassifierService, texts: Sequence[str
             f"classifier {service.url} can't be reached: {type(error).__name__}; is vllm-sr running there?"
         ) from None
     if answer.status_code != 200:
-        raise ServerError(f"classifier {service.url}: HTTP {answer.status_code}: {_refusal(body)}")
+        said = redaction.message(_refusal(body))[:SHOWN]
+        raise ServerError(f"classifier {service.url}: HTTP {answer.status_code}: {said}")
     return body
 
 
@@ -105,4 +113,4 @@ def _refusal(body: bytes) -> str:
     text = body.decode("utf-8", errors="replace")
     with suppress(ValueError, KeyError, TypeError, RecursionError):
         text = str(json.loads(text)["error"]["message"])
-    return "".join(letter if letter.isprintable() else " " for letter in text[:SHOWN])
+    return "".join(letter if letter.isprintable() else " " for letter in text)

@@ -113,7 +113,7 @@ def test_the_key_comes_from_the_environment_and_goes_nowhere_else(
     monkeypatch.setenv("THEIR_KEY", "sesame-open")
     ask(service, ["one 1"], api_key_env="THEIR_KEY")
     assert service.headers[-1]["authorization"] == "Bearer sesame-open"
-    service.answer = lambda texts: refusal(401, "UNAUTHORIZED", "no")
+    service.answer = lambda texts: refusal(401, "UNAUTHORIZED", "no such key: Bearer sesame-open")
     with pytest.raises(ServerError, match="HTTP 401") as caught:
         ask(service, ["one 1"], api_key_env="THEIR_KEY")
     assert "sesame" not in str(caught.value)
