@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
 T = TypeVar("T")
+
+_log = logging.getLogger(__name__)
 
 
 def new_event_loop() -> asyncio.AbstractEventLoop:
@@ -25,3 +28,9 @@ def run_in_loop(main: Coroutine[Any, Any, T]) -> T:
     except ImportError:
         return asyncio.run(main)
     return uvloop.run(main)
+
+
+def tell_end(task: asyncio.Task[None]) -> None:
+    """For a task that should go on until it is cancelled: one that ends by itself has a fault of its own."""
+    if not task.cancelled():
+        _log.error("%s has ended", task.get_name(), exc_info=task.exception())

@@ -42,8 +42,8 @@ def gateway_app(
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
-        await gateway.start()
         try:
+            await gateway.start()
             yield
         finally:
             intake.close()

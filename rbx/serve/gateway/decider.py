@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass, replace
 from typing import Literal, TypeVar
 
 import numpy as np
@@ -242,31 +242,34 @@ class Decider:
     async def _decide_batch(self, batch: ClosedBatch) -> None:
         rows = batch.requests.tolist()
         self._deciding = set(rows)
-        degraded = not await self._foresee(rows)
-        decision, failure = await _settled(self._decide(batch, degraded))
+        for part, degraded in _parts(batch, await self._foresee(rows)):
+            await self._decide_part(part, degraded)
+
+    async def _decide_part(self, part: ClosedBatch, degraded: bool) -> None:
+        decision, failure = await _settled(self._decide(part, degraded))
         if failure is not None:
             _log.error("a decision failed; the shortest queue takes its place", exc_info=failure)
             degraded = True
-            decision = await self._decide(batch, degraded)
+            decision = await self._decide(part, degraded)
         assert decision is not None
-        self._deciding = set()
+        self._deciding.difference_update(part.requests.tolist())
         self._tell(decision, degraded)
 
-    async def _foresee(self, rows: list[int]) -> bool:
-        """Fill in what is predicted of ``rows``; False where it had to be the means, though heads exist."""
+    async def _foresee(self, rows: list[int]) -> set[int]:
+        """Fill in what is predicted of ``rows``; those that got the means though heads exist."""
         if self.stage is not None:
-            return self._unread.isdisjoint(rows)
+            return self._unread.intersection(rows)
         live = self.live
         asked = [row for row in rows if self._expected(row)]
         if not self._runtime.needs.predictions or not asked:
-            return True
+            return set()
         texts = [live.texts[row] for row in asked]
         found = await self._foresight.predict(texts, self._encode_s, self._router)
         if found is None:
-            return False
+            return set(rows)
         for row, *predicted in zip(asked, *found, strict=True):
             live.predict(row, *predicted)
-        return True
+        return set()
 
     async def _decide(self, batch: ClosedBatch, degraded: bool) -> Decision:
         now_s = self._clock()
@@ -364,6 +367,14 @@ class Decider:
             self._forgo(row)
             if not waiting.answer.done():
                 waiting.answer.set_exception(RuntimeError("the decision loop failed"))
+
+
+def _parts(batch: ClosedBatch, unread: set[int]) -> Iterator[tuple[ClosedBatch, bool]]:
+    """A batch as it is decided: what was read by the policy, then the rest, degraded."""
+    apart = np.isin(batch.requests, list(unread))
+    for chosen, degraded in ((~apart, False), (apart, True)):
+        if chosen.any():
+            yield replace(batch, requests=batch.requests[chosen], arrived_s=batch.arrived_s[chosen]), degraded
 
 
 async def _settled(work: Awaitable[T]) -> tuple[T | None, BaseException | None]:

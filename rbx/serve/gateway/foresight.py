@@ -38,7 +38,7 @@ class Foresight:
             self.mean_quality = np.array([each.mean_score for each in statistics])
             self.mean_length_tokens = np.array([each.mean_length_tokens for each in statistics])
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="rbx-heads")
-        self._under_way: Future[Foreseen] | None = None
+        self._late: Future[Foreseen] | None = None
 
     @property
     def at_hand(self) -> bool:
@@ -56,18 +56,20 @@ class Foresight:
     ) -> Foreseen | None:
         """Predictions for some texts; None, with a line in the log, if they fail or take too long.
 
-        While an earlier call that took too long is still under way, nothing is asked.
+        Calls take turns. While an earlier one that took too long is still under way, nothing is asked.
         """
         assert self._bundle is not None
-        if self._under_way is not None and not self._under_way.done():
+        if self._late is not None and not self._late.done():
             _log.warning("the encoder is still busy with an earlier batch; %d not predicted", len(texts))
             return None
-        self._under_way = self._thread.submit(foresee, self._bundle, list(texts), router)
-        waiting = asyncio.wrap_future(self._under_way)
+        asked = self._thread.submit(foresee, self._bundle, list(texts), router)
+        waiting = asyncio.wrap_future(asked)
         await asyncio.wait({waiting}, timeout=within_s)
         if not waiting.done():
             _log.warning("the encoder took more than %g s for %d prompts", within_s, len(texts))
             waiting.add_done_callback(_forget)
+            if not asked.cancel():  # its turn has come
+                self._late = asked
             return None
         failure = waiting.exception()
         if failure is not None:

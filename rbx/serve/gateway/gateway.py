@@ -8,7 +8,7 @@ import time
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AsyncExitStack, contextmanager
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from rbx.config.gateway import GatewayConfig
 from rbx.config.pool import Pool
 from rbx.heads.bundle import Bundle
 from rbx.policy.pool_state import PoolShape
+from rbx.serve.event_loop import tell_end
 from rbx.serve.exchange import UpstreamInstance
 from rbx.serve.gateway.admitted import Admitted
 from rbx.serve.gateway.decider import Answered
@@ -92,18 +93,20 @@ class Gateway:
         await self.foresight.warm()
         await self.watch.start()
         await self.versions.warm(self.versions.current)
-        self._checks = asyncio.create_task(self._check_progress(), name="breakers")
+        self._checks = asyncio.create_task(self._check_progress(), name="the watch over progress")
+        self._checks.add_done_callback(tell_end)
 
     async def stop(self) -> None:
-        """Let go of everything."""
+        """Let go of everything, whatever of it fails; raises that then."""
         if self._checks is not None:
             self._checks.cancel()
             await asyncio.gather(self._checks, return_exceptions=True)
-        await self.watch.stop()
-        for upstream in self._upstreams:
-            await upstream.close()
-        await self.versions.close()
-        self.foresight.close()
+        async with AsyncExitStack() as last_first:
+            last_first.callback(self.foresight.close)
+            last_first.push_async_callback(self.versions.close)
+            for upstream in self._upstreams:
+                last_first.push_async_callback(upstream.close)
+            last_first.push_async_callback(self.watch.stop)
 
     def routable(self) -> NDArray[np.bool_]:
         """Which instances a request may be sent to now, (I,)."""

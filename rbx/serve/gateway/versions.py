@@ -44,9 +44,11 @@ class Versions:
             version = await asyncio.to_thread(build_version, number, config, self._around)
             try:
                 await self.warm(version)
-            except RbxError as error:
+            except BaseException as error:
                 await version.decider.close()
-                raise ConfigError(f"policy {version.policy.label}: {error}") from None
+                if isinstance(error, RbxError):
+                    raise ConfigError(f"policy {version.policy.label}: {error}") from None
+                raise
             self._around.breakers.configure(config.breaker)
             self._around.watch.configure(config.watch)
             replaced, self.current = self.current, version

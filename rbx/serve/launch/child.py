@@ -23,16 +23,33 @@ class Child:
     """A command under its guard; see ``rbx.serve.launch.guard``."""
 
     def __init__(
-        self, name: str, command: Sequence[str], environment: Mapping[str, str], log: Path, grace_s: float
+        self,
+        name: str,
+        command: Sequence[str],
+        environment: Mapping[str, str],
+        log: Path,
+        grace_s: float,
+        scratch: Path | None = None,
     ) -> None:
-        """Start it, keeping an older log as ``NAME.log.1``; raises ``OSError`` where none can be written."""
+        """Start it, keeping an older log as ``NAME.log.1``; raises ``OSError`` where none can be written.
+
+        ``scratch`` is a folder that is removed once the command, let go, has ended.
+        """
         self.name, self.log = name, log
         self._grace_s = grace_s
         with suppress(FileNotFoundError):
             log.replace(log.with_name(f"{log.name}.1"))
         told, report = os.pipe()
         self._told = os.fdopen(told, "rb", buffering=0)
-        guarded = [sys.executable, "-I", guard.__file__, str(grace_s), str(report), *command]
+        guarded = [
+            sys.executable,
+            "-I",
+            guard.__file__,
+            str(grace_s),
+            str(report),
+            str(scratch or ""),
+            *command,
+        ]
         try:
             with log.open("wb") as output:
                 self._guard = subprocess.Popen(

@@ -3,8 +3,8 @@
 ``rbx launch`` holds the other end of that pipe. However it ends, ``kill -9`` included, the system closes
 the pipe, and nothing that was launched outlives it. Before the command begins, the number of its group is
 written to descriptor ``REPORT``, so that ``rbx launch`` can end the group of a guard that was killed itself.
-Run as ``python -I guard.py GRACE_S REPORT COMMAND ...``; only the standard library is imported, as one guard
-stands beside each server.
+Run as ``python -I guard.py GRACE_S REPORT SCRATCH COMMAND ...``; SCRATCH, unless it is empty, is a folder
+that goes with the pipe. Only the standard library is imported, as one guard stands beside each server.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 import ctypes
 import os
 import select
+import shutil
 import signal
 import subprocess
 import sys
@@ -26,7 +27,7 @@ _LOOK_S = 0.05
 
 def main(arguments: list[str]) -> int:
     """Run the command of ``arguments``; its exit code, 128 and the signal where one ended it."""
-    grace_s, report, command = float(arguments[0]), int(arguments[1]), arguments[2:]
+    grace_s, report, scratch, command = float(arguments[0]), int(arguments[1]), arguments[2], arguments[3:]
     os.set_inheritable(report, False)
     # Only the pipe ends a guard: a terminal's signals do not reach it, and its own end is the command's.
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -53,6 +54,8 @@ def main(arguments: list[str]) -> int:
         os.read(woken, 512)
     _signal(child.pid, signal.SIGKILL)  # what the command has left behind
     code = child.wait()
+    if scratch and select.select([0], [], [], 0)[0]:  # else the one who holds the pipe may want to look at it
+        shutil.rmtree(scratch, ignore_errors=True)
     return 128 - code if code < 0 else code
 
 

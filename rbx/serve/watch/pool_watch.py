@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import random
 import time
 from collections import Counter
@@ -22,6 +21,7 @@ from rbx.engine.instance_snapshot import InstanceSnapshot
 from rbx.engine.snapshot_counts import N_LOAD, count, load_telemetry, pool_telemetry
 from rbx.errors import ConfigError
 from rbx.heads.bea.unseen import NOTHING_UNSEEN, UnseenRequests
+from rbx.serve.event_loop import tell_end
 from rbx.serve.state.exact import ExactState
 from rbx.serve.state.ladder import BestState
 from rbx.serve.watch.addresses import Addresses
@@ -31,8 +31,6 @@ from rbx.serve.watch.instance import SHADOW, InstanceWatch
 from rbx.serve.watch.kernels import compile_kernels
 from rbx.serve.watch.pages import Pages
 from rbx.serve.watch.sight import Bools, Ints, PoolSight
-
-_log = logging.getLogger("rbx.watch")
 
 
 class PoolWatch:
@@ -94,7 +92,7 @@ class PoolWatch:
                 rng = random.Random(f"{i} {k}")
                 asking = beat(ask, failed, self._pace, rng, tried[-1])
                 task = asyncio.create_task(asking, name=f"watch {self._names[i]} {signal}")
-                task.add_done_callback(_tell_end)
+                task.add_done_callback(tell_end)  # its signal grows old, as with a dead server
                 self._tasks.append(task)
         await asyncio.gather(*(event.wait() for event in tried))
 
@@ -266,12 +264,6 @@ class PoolWatch:
 
     def _failed(self, name: str, signal: str, reason: str) -> None:
         self._failures[name, signal, reason] += 1
-
-
-def _tell_end(task: asyncio.Task[None]) -> None:
-    """A task that ends by itself has a fault of its own; its signal grows old, as with a dead server."""
-    if not task.cancelled():
-        _log.error("%s has ended", task.get_name(), exc_info=task.exception())
 
 
 def _is(one: BestState, other: BestState) -> bool:

@@ -32,5 +32,5 @@ def build_stage(
         raise ConfigError(f"policy {single.label} scores prompts; give a bundle (--bundle)")
     if isinstance(single.deployment, Sidecar):
         process = SidecarProcess(bundle, pool, single, queue, within_s)
-        return SidecarStage(process, len(pool.models), clock, within_s)
+        return SidecarStage(process, len(pool.models), clock, queue.window_s + within_s)
     return LocalStage(bundle, router, queue, clock, within_s)

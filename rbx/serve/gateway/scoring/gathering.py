@@ -91,7 +91,7 @@ class Gathering(Generic[T]):
         self._give_up()
 
     async def _hand_out(self) -> None:
-        while self._queue:
+        while self._queue and not self._closed:  # a wait that is over may swallow a cancellation
             wait_s = self._due_s() - self._clock() if self._free else None
             if wait_s is not None and wait_s <= 0:
                 self._begin()
@@ -130,6 +130,7 @@ class Gathering(Generic[T]):
                 back_s = self._clock()
                 _answer(taken, [Gathered(answer, began_s, back_s) for answer in work.result()])
         finally:
+            work.cancel()
             _answer(taken, [None] * len(taken))
             self._free += 1
             self._changed.set()

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
+from typing import Any
 
 import uvicorn
 from starlette.applications import Starlette
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from rbx.serve.gateway.incoming import until_left
+from rbx.serve.gateway.listener import allow_open_files
 from rbx.serve.gateway.scoring.scorer import Foreseen
-from rbx.serve.gateway.scoring.stage import ScoringStage
+from rbx.serve.gateway.scoring.stage import ScoredPrompt, ScoringStage
 from rbx.serve.gateway.scoring.wire import PATH, Served, answer, read_question
 
 MAX_BODY_BYTES = 2**25
@@ -24,16 +28,17 @@ def scoring_app(stage: ScoringStage) -> Starlette:
     """``POST /score`` about one prompt: 200 with what is foreseen, 400, 413, or 503 where scoring fails."""
 
     async def score(request: Request) -> Response:
-        body = b""
-        async for piece in request.stream():
-            body += piece
-            if len(body) > MAX_BODY_BYTES:
-                return Response(status_code=413)
+        try:
+            body = await _body(request)
+        except ClientDisconnect:
+            return Response(status_code=400)  # nobody hears it
+        if body is None:
+            return Response(status_code=413)
         try:
             text = read_question(body)
         except ValueError as error:
             return Response(f"{error}\n", 400)
-        found = await stage.score(text)
+        found = await _unless_left(request, stage.score(text))
         if found is None:
             return Response(status_code=503)
         foreseen = Foreseen(found.quality, found.length_tokens, found.router_score)
@@ -48,6 +53,31 @@ def scoring_app(stage: ScoringStage) -> Starlette:
             await stage.close()
 
     return Starlette(routes=[Route(PATH, score, methods=["POST"])], lifespan=lifespan)
+
+
+async def _body(request: Request) -> bytes | None:
+    """None where it is too large."""
+    pieces: list[bytes] = []
+    size = 0
+    async for piece in request.stream():
+        pieces.append(piece)
+        size += len(piece)
+        if size > MAX_BODY_BYTES:
+            return None
+    return b"".join(pieces)
+
+
+async def _unless_left(
+    request: Request, scoring: Coroutine[Any, Any, ScoredPrompt | None]
+) -> ScoredPrompt | None:
+    """What ``scoring`` comes to; given up, with None, once nobody waits: the queue holds no such prompt."""
+    asking, leaving = asyncio.ensure_future(scoring), asyncio.ensure_future(until_left(request.receive))
+    try:
+        await asyncio.wait({asking, leaving}, return_when=asyncio.FIRST_COMPLETED)
+        return asking.result() if asking.done() else None
+    finally:
+        asking.cancel()
+        leaving.cancel()
 
 
 async def serve_scoring(stage: ScoringStage, sock: socket.socket, started: Callable[[], None]) -> None:
@@ -74,6 +104,7 @@ class _Server(uvicorn.Server):
         self._tell = started
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Start to listen, and say so."""
+        """Start to listen, and say so; each prompt that waits holds a connection."""
+        allow_open_files()
         await super().startup(sockets)
         self._tell()

@@ -13,7 +13,6 @@ from rbx.config.deployment import ScoringQueue
 from rbx.config.policy import RoutedPolicy
 from rbx.config.policy_spec import policy_spec
 from rbx.config.pool import Pool
-from rbx.durable import write_text
 from rbx.errors import ConfigError, ServerError
 from rbx.heads.bundle import Bundle
 from rbx.serve.gateway.scoring.router import scoring_identity
@@ -28,7 +27,7 @@ _SHOWN_LINES = 5
 class SidecarProcess:
     """One ``rbx scoring-service`` after another, for the same policy, pool and bundle.
 
-    It lives under ``rbx.serve.launch.guard``: however the gateway ends, it ends too.
+    It lives under ``rbx.serve.launch.guard``: however the gateway ends, it ends too, and its folder goes.
     """
 
     def __init__(
@@ -46,16 +45,16 @@ class SidecarProcess:
     async def start(self) -> str:
         """Start it and wait until it answers: its URL. Raises ``ServerError`` with the end of its output."""
         await self.end()
-        folder = await asyncio.to_thread(self._prepared)
-        told = folder / "told.json"
-        self._child = child = Child(
-            "scoring", self._command(folder, told), {}, folder / "service.log", GRACE_S
-        )
+        try:
+            child, told = self._begun()
+        except OSError as error:
+            await self.end()
+            raise ServerError(f"the scoring sidecar can't be started: {error}") from None
         until_s = asyncio.get_running_loop().time() + START_S
         while not told.exists():
             if child.ending is not None or asyncio.get_running_loop().time() > until_s:
                 why = child.ending or f"does not answer within {START_S:g} s"
-                words = " ".join(child.last_lines(_SHOWN_LINES))
+                words = _last_words(child)
                 await self.end()
                 raise ServerError(f"the scoring sidecar {why}: {words}")
             await asyncio.sleep(_LOOK_S)
@@ -69,12 +68,14 @@ class SidecarProcess:
         return str(note["url"])
 
     async def ended(self) -> str:
-        """Wait for an end that nobody asked for: how it ended, and its last words."""
+        """Wait for an end that nobody asked for, and clear up: how it ended, and its last words."""
         child = self._child
         assert child is not None
-        while child.ending is None:
+        while (ending := child.ending) is None:
             await asyncio.sleep(_LOOK_S)
-        return f"{child.ending}: {' '.join(child.last_lines(_SHOWN_LINES))}"
+        words = _last_words(child)
+        await self.end()
+        return f"{ending}: {words}"
 
     async def end(self) -> None:
         """End it, if it runs, and leave nothing behind."""
@@ -86,10 +87,15 @@ class SidecarProcess:
         if folder is not None:
             await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
 
-    def _prepared(self) -> Path:
+    def _begun(self) -> tuple[Child, Path]:
+        """The process, and the file in which it tells that it answers; raises ``OSError``."""
         self._folder = folder = Path(tempfile.mkdtemp(prefix="rbx-sidecar-"))
-        write_text(json.dumps(self._pool.model_dump(mode="json")), folder / "pool.yaml")
-        return folder
+        pool = json.dumps(self._pool.model_dump(mode="json"))
+        (folder / "pool.yaml").write_text(pool, encoding="utf-8")
+        told = folder / "told.json"
+        log = folder / "service.log"
+        self._child = Child("scoring", self._command(folder, told), {}, log, GRACE_S, scratch=folder)
+        return self._child, told
 
     def _command(self, folder: Path, told: Path) -> list[str]:
         spec = {**policy_spec(self._policy), "deployment": ["in-batch"]}
@@ -99,3 +105,10 @@ class SidecarProcess:
             *("--max-size", str(self._queue.max_size), "--window", repr(self._queue.window_s)),
             *("--within", repr(self._within_s)),
         ]
+
+
+def _last_words(child: Child) -> str:
+    try:
+        return " ".join(child.last_lines(_SHOWN_LINES))
+    except OSError:  # whoever clears temporary folders has been here
+        return f"{child.log} can't be read"

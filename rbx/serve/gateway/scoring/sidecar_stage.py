@@ -9,13 +9,14 @@ from collections.abc import Callable
 import aiohttp
 
 from rbx.errors import ServerError
+from rbx.serve.event_loop import tell_end
 from rbx.serve.gateway.scoring.service import KEEP_ALIVE_S
 from rbx.serve.gateway.scoring.sidecar_process import SidecarProcess
 from rbx.serve.gateway.scoring.stage import ScoredPrompt
 from rbx.serve.gateway.scoring.wire import PATH, Served, question, read_answer
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 30.0
-_BEYOND_A_CALL_S = 1.0  # a service that gives no answer to anybody for this long after a call's bound hangs
+_BEYOND_A_CALL_S = 1.0  # a service that answers nobody for this long after the last call was due hangs
 
 _log = logging.getLogger(__name__)
 
@@ -24,13 +25,16 @@ class SidecarStage:
     """``process`` is started anew when it dies; until it answers again nothing is scored and nobody waits."""
 
     def __init__(
-        self, process: SidecarProcess, n_models: int, clock: Callable[[], float], within_s: float
+        self, process: SidecarProcess, n_models: int, clock: Callable[[], float], quiet_s: float
     ) -> None:
-        """``within_s`` bounds a scoring call; how long a prompt waits for one is for the queue to say."""
+        """``quiet_s`` is the longest from one answer to the next: a call's window and its bound.
+
+        How long a prompt waits for its call is for the queue to say.
+        """
         self.process = process
         self._n_models = n_models
         self._clock = clock
-        self._patience_s = within_s + _BEYOND_A_CALL_S
+        self._patience_s = quiet_s + _BEYOND_A_CALL_S
         self._url: str | None = None
         self._heard_s = 0.0
         self._session: aiohttp.ClientSession | None = None
@@ -44,7 +48,8 @@ class SidecarStage:
             timeout=aiohttp.ClientTimeout(total=None),
             cookie_jar=aiohttp.DummyCookieJar(),
         )
-        self._nurse = asyncio.create_task(self._look_after(), name="scoring sidecar")
+        self._nurse = asyncio.create_task(self._look_after(), name="the nurse of the scoring sidecar")
+        self._nurse.add_done_callback(tell_end)
 
     async def score(self, text: str) -> ScoredPrompt | None:
         """See ``ScoringStage``."""
@@ -103,7 +108,7 @@ class SidecarStage:
                 await asyncio.sleep(pause_s)
                 try:
                     self._url = await self.process.start()
-                except (ServerError, OSError) as error:
+                except ServerError as error:
                     _log.error("%s", error)
                     pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
             _log.warning("the scoring sidecar answers again")

@@ -47,6 +47,9 @@ def read_answer(body: bytes, n_models: int) -> Served:
         call_s = float(told["call_s"])
     except (KeyError, TypeError) as error:
         raise ValueError(f"malformed: {error}") from None
-    if any(row.shape != (n_models,) or not np.isfinite(row).all() for row in rows) or not call_s >= 0:
+    if (
+        any(row.shape != (n_models,) or not np.isfinite(row).all() for row in rows)
+        or not 0 <= call_s < np.inf
+    ):
         raise ValueError(f"no finite numbers for {n_models} models")
     return Served(Foreseen(*rows), call_s)

@@ -166,3 +166,23 @@ def test_who_leaves_is_not_scored_and_who_waits_at_the_end_is_told() -> None:
 
     asyncio.run(run())
     assert calls.asked == [["a"]]
+
+
+@pytest.mark.parametrize("later", range(8))
+def test_no_call_begins_after_the_end_whenever_that_comes(later: int) -> None:
+    """Up to Python 3.11 a wait that is just over swallows the cancellation of whoever waits."""
+    calls = Calls()
+
+    async def run() -> None:
+        asked = gathering(Microbatch(window_s=0.05).queue, calls)
+        first = asyncio.create_task(asked.ask("a"))
+        await asyncio.sleep(0.01)
+        second = asyncio.create_task(asked.ask("b"))
+        for _ in range(later):
+            await asyncio.sleep(0)
+        await asked.close()
+        assert await first is None
+        assert await second is None
+
+    asyncio.run(run())
+    assert calls.asked == []

@@ -5,17 +5,21 @@ from __future__ import annotations
 import json
 import os
 import time
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import httpx
+import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from rbx.errors import ConfigError
 from rbx.heads.bundle import Bundle
 from rbx.heads.routers.avengers_pro import AvengersPro
 from rbx.heads.routers.head import AskedPrompts
 from rbx.serve.gateway.scoring.sidecar_stage import SidecarStage
+from tests.heads.conftest import HashEncoder
 from tests.serve.gateway.serving import Serving, config, serving, small_pool
 from tests.serve.gateway.slow_encoder import SlowEncoder
 
@@ -152,3 +156,27 @@ def test_what_can_not_be_deployed_is_refused_and_changes_nothing(bundle: Bundle)
         assert put.status_code == 400
         assert "a sidecar reads the bundle from disk" in put.text
         assert place.client.get("/v1/config").json() == before
+
+
+class OneFails(HashEncoder):
+    """Can't read one of the prompts."""
+
+    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        if "no prompt" in texts:
+            raise RuntimeError("can't be read")
+        return super().encode(texts)
+
+
+def test_a_prompt_that_can_not_be_scored_costs_no_other_of_its_batch_the_policy(
+    bundle: Bundle, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(vars(bundle), "encoder", OneFails())
+    batching = {"mode": "fixed", "max_size": 6, "window_s": 5.0, "eager": False}
+    deployed = {"policy": {"kind": "knn", "deployment": ["serial"]}, "deadlines": PATIENT}
+    with serving(config(**deployed, scheduler={"batching": batching}), bundle=bundle) as place:
+        found = ask(place, ["no prompt", *PROMPTS[:5]])
+        assert {prompt: mode for prompt, (_, mode) in found.items()} == {
+            "no prompt": "fallback",
+            **dict.fromkeys(PROMPTS[:5], "policy"),
+        }
+        place.settled()

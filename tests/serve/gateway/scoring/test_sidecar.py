@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import textwrap
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import httpx
@@ -25,6 +28,24 @@ def pid_of(place: Serving) -> int:
     pid = sidecar(place).process.pid
     assert pid is not None
     return pid
+
+
+def folders(place: Path) -> list[Path]:
+    return list(place.glob("rbx-sidecar-*"))
+
+
+def until(holds: Callable[[], bool], within_s: float = 60.0) -> None:
+    until_s = time.monotonic() + within_s
+    while not holds():
+        assert time.monotonic() < until_s
+        time.sleep(0.05)
+
+
+@pytest.fixture
+def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where temporary folders are made."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    return tmp_path
 
 
 def test_killed_under_load_it_costs_no_request_and_comes_back(
@@ -50,11 +71,7 @@ def test_killed_under_load_it_costs_no_request_and_comes_back(
         first = pid_of(place)
         before = len(seen)
         os.kill(first, signal.SIGKILL)
-        until_s = time.monotonic() + 60
-        while time.monotonic() < until_s:
-            if pid_of(place) != first and "answers again" in caplog.text:
-                break
-            time.sleep(0.05)
+        until(lambda: pid_of(place) != first and "answers again" in caplog.text)
         after = len(seen)
         while len(seen) < after + 30:
             time.sleep(0.01)
@@ -143,7 +160,44 @@ def test_it_ends_with_the_gateway_however_that_ends(bundle_folder: Path, tmp_pat
         assert gateway.stdout is not None
         pid = int(gateway.stdout.readline())
         os.kill(pid, 0)
+        assert folders(tmp_path)
     finally:
         gateway.kill()
         gateway.wait()
     assert gone(pid)
+    until(lambda: not folders(tmp_path))
+
+
+def test_one_whose_folder_was_cleared_away_is_started_again_all_the_same(
+    stored: Bundle, scratch: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with serving(config(**routed("sidecar")), bundle=stored) as place:
+        (folder,) = folders(scratch)
+        shutil.rmtree(folder)
+        first = pid_of(place)
+        os.kill(first, signal.SIGKILL)
+        until(lambda: "answers again" in caplog.text)
+        assert pid_of(place) != first
+        assert {mode for _, mode in ask(place, PROMPTS[:3]).values()} == {"policy"}
+        assert "SIGKILL" in caplog.text
+    assert folders(scratch) == []
+
+
+def test_a_lone_prompt_may_wait_out_a_window_longer_than_a_call(stored: Bundle) -> None:
+    held = {"kind": "sidecar", "max_size": 64, "window_s": 3.0}
+    with serving(config(**{**routed(held), "deadlines": {"encode_s": 1.0}}), bundle=stored) as place:
+        assert {mode for _, mode in ask(place, PROMPTS[:1]).values()} == {"policy"}
+
+
+def test_a_configuration_that_can_not_be_warmed_leaves_no_sidecar(
+    stored: Bundle, scratch: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: object) -> None:
+        assert folders(scratch)
+        raise RuntimeError("no kernel")
+
+    with serving(config(**routed("in-batch")), bundle=stored) as place:
+        monkeypatch.setattr("rbx.serve.gateway.versions.warm", fails)
+        put = place.client.put("/v1/config", json=routed("sidecar"), timeout=120)
+        assert put.status_code == 500
+        assert folders(scratch) == []
