@@ -81,14 +81,14 @@ def scoring_cost(
     from rich.table import Table
 
     from rbx.config.pool import load_pool
-    from rbx.config.references import REFERENCES
+    from rbx.config.references import SIMULATED_ONLY
     from rbx.durable import write_text
     from rbx.heads.bundle import Bundle
     from rbx.sweep.measured_scoring import measure_scoring
 
     loaded = Bundle.load(bundle)
     loaded.check_pool(load_pool(pool).value)
-    names = routers or ["knn", *(name for name in loaded.routers if name not in REFERENCES)]
+    names = routers or ["knn", *(name for name in loaded.routers if name not in SIMULATED_ONLY)]
     heads = [(name, None if name == "knn" else loaded.router(name)) for name in names]
     measured = [measure_scoring(loaded, name, head, workers=workers, repeats=repeats) for name, head in heads]
     costs = {each.router: each.cost.model_dump() for each in measured}

@@ -23,7 +23,7 @@ from rbx.config.filter import FilteredSpec
 from rbx.config.live import Live, OpenAiTarget
 from rbx.config.newer_fields import NewerFields
 from rbx.config.policy import BearSpec, CostWeight, ExternalSpec, PolicySpec
-from rbx.config.references import REFERENCES
+from rbx.config.references import SIMULATED_ONLY
 from rbx.config.routed_policy import RouterName
 from rbx.config.scoring_cost import ScoringCost
 
@@ -363,8 +363,8 @@ class Experiment(StrictModel):
         for number, policy in enumerate(self.policies):
             if isinstance(policy, BearSpec) and any(policy.true_lengths):
                 raise ValueError(f"policies.{number}: nobody knows true_lengths of live answers")
-            if policy.kind in REFERENCES:
-                why = REFERENCES[policy.kind]
+            if policy.kind in SIMULATED_ONLY:
+                why = SIMULATED_ONLY[policy.kind]
                 raise ValueError(f"policies.{number}: {policy.kind} is for simulated sweeps alone: {why}")
             if self.workload.split != "test" and _reads_prompts(policy):
                 raise ValueError(

@@ -66,14 +66,14 @@ class RoutedPolicy(Filterable, Single):
     fallback: str | None = None
 
     @property
-    def is_reference(self) -> bool:
+    def sees_labels(self) -> bool:
         """Whether it sees the labels, so that only a simulated sweep can run it."""
         return self.router == "oracle"
 
     @property
     def goes_by_score(self) -> bool:
         """Whether it takes the model of the highest ``RequestTable.router_score``."""
-        return self.is_reference or self.router == "vllm-sr" or self.trained_router is not None
+        return self.sees_labels or self.router == "vllm-sr" or self.trained_router is not None
 
     @property
     def trained_router(self) -> TrainedRouterName | None:
@@ -97,7 +97,7 @@ class RoutedPolicy(Filterable, Single):
             ("λ{:g}", self.cost_weight_per_usd),
             ("else {}", self.fallback),
         )
-        name = "oracle (true labels)" if self.is_reference else self.router
+        name = "oracle (true labels)" if self.sees_labels else self.router
         return " ".join([name, *(form.format(value) for form, value in settings if value is not None)])
 
     @property

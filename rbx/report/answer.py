@@ -194,7 +194,7 @@ def _leaders(analysis: Analysis) -> tuple[AnswerList, ...]:
 def _front(analysis: Analysis, plane: Plane) -> str:
     found = [f for rate in analysis.rates for f in rate.frontiers if f.plane is plane]
     labels = list(dict.fromkeys(label for frontier in found for label in frontier.non_dominated))
-    total = len({result.point.label for result in analysis.results})
+    total = len({result.point.label for result in analysis.results if not result.point.is_reference})
     if not labels:
         return f"{plane.title}: no policy has both figures."
     always = [label for label in labels if all(label in f.non_dominated for f in found)]

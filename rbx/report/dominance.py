@@ -40,8 +40,7 @@ class Trade:
     @property
     def is_sure(self) -> bool:
         """Whether the saving's interval lies above zero, and quality is not worse by ``QUALITY_MARGIN``."""
-        gains = self.saving.excludes_zero and self.saving.low > 0
-        return gains and self.quality_gain.low >= -QUALITY_MARGIN
+        return self.saving.is_above_zero and self.quality_gain.low >= -QUALITY_MARGIN
 
 
 @dataclass(frozen=True)

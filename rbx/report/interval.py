@@ -26,7 +26,17 @@ class Interval:
     @property
     def excludes_zero(self) -> bool:
         """Whether an estimable interval lies wholly on one side of zero."""
-        return self.status == "ok" and (self.low > 0 or self.high < 0)
+        return self.is_above_zero or self.is_below_zero
+
+    @property
+    def is_above_zero(self) -> bool:
+        """Whether an estimable interval lies wholly above zero: a degenerate one tells nothing."""
+        return self.status == "ok" and self.low > 0
+
+    @property
+    def is_below_zero(self) -> bool:
+        """The same below zero."""
+        return self.status == "ok" and self.high < 0
 
 
 def not_estimable(value: float, reason: str) -> Interval:

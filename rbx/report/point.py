@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from rbx.config.references import REFERENCES
 from rbx.errors import UsageError
 from rbx.report.keeping_up import all_keep_up, keeps_up
 from rbx.report.load import Cell
@@ -61,8 +62,18 @@ class Point:
 
     @property
     def is_reference(self) -> bool:
-        """Whether the policy saw the labels: it is a line to measure by and nobody's rival."""
-        return self.policy.get("router") == "oracle"
+        """Whether the policy knew what nobody knows of a live request: a line to measure by, no rival."""
+        return is_reference(self.policy)
+
+    def with_seeds(self, seeds: Collection[int]) -> Point:
+        """Some of its seeds alone, at least one of which it must have."""
+        cells = [cell for cell in self.cells if cell.spec.seed in seeds]
+        return self if len(cells) == len(self.cells) else to_points(cells)[0]
+
+
+def is_reference(policy: Mapping[str, Any]) -> bool:
+    """Whether a policy, as it stands in a manifest, is one of ``REFERENCES``."""
+    return policy.get("router") in REFERENCES
 
 
 def family_of(policy: dict[str, Any]) -> str:

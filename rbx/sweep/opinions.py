@@ -54,7 +54,7 @@ def router_opinions(
     if cascades.chains:
         noted["cascades"] = cascades.noted(pool.models)
     for policy in policies:
-        if isinstance(policy, RoutedPolicy) and policy.is_reference:
+        if isinstance(policy, RoutedPolicy) and policy.sees_labels:
             cap, weight = experiment.workload.max_output_tokens, policy.cost_weight_per_usd or 0.0
             scores[policy.router_label] = oracle_scores(prompts, pool, cap, weight)
     if experiment.engine == "live":

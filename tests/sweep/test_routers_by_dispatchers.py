@@ -75,7 +75,7 @@ def run(policy: SinglePolicy) -> Outcome:
     context = small_context(2, workload=workload)
     if isinstance(policy, RoutedPolicy) and policy.goes_by_score:
         drawn = np.random.default_rng(5).random(context.prompts.quality.shape)
-        score = oracle_scores(context.prompts, context.pool, 400, 0.0) if policy.is_reference else drawn
+        score = oracle_scores(context.prompts, context.pool, 400, 0.0) if policy.sees_labels else drawn
         context = replace(
             context, prompts=replace(context.prompts, router_score={policy.router_label: score})
         )

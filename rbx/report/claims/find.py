@@ -15,7 +15,7 @@ from rbx.errors import ConfigError
 from rbx.report.measured.metric import Metric, find_metric
 from rbx.report.measured.sample import value_of
 from rbx.report.measured.site import Site, SitePoint
-from rbx.report.point import Point, to_points
+from rbx.report.point import Point, is_reference
 from rbx.sweep.store import CellSpec
 
 
@@ -86,6 +86,8 @@ def _best(site: Site, choice: BestChoice, metric: Metric | None, where: str) -> 
     higher = by.higher_is_better if choice.want is None else choice.want == "highest"
     if higher is None:
         raise ConfigError(f"{where}: best: neither end of {by.name} is the better one: give want")
+    if lacking := _lacking(site, by):
+        return Absent(lacking)
     specs = [spec for spec in site.planned if _matches(spec, choice) and _is_at(spec, choice)]
     gaps = _gaps(site, specs, choice)
     kept = [
@@ -96,8 +98,9 @@ def _best(site: Site, choice: BestChoice, metric: Metric | None, where: str) -> 
     valued = [(value_of(point, by), point) for point in kept if point is not None]
     known = [pair for pair in valued if math.isfinite(pair[0])]
     if not known:
-        asked = ", ".join(choice.policies)
-        return Absent("; ".join(gaps) or f"{site.name}: no policy matches {asked} {_at_words(choice)}")
+        asked = f"{', '.join(choice.policies)} {_at_words(choice)}"
+        why = f"no policy matches {asked}" if not specs else f"nothing tells {by.name} of {asked}"
+        return Absent("; ".join(gaps) or f"{site.name}: {why}")
     # The first of equals: rates ascend, and policies stand in the order of the manifest.
     pick = max if higher else min
     return pick(known, key=lambda pair: pair[0])[1]
@@ -107,10 +110,10 @@ def _with_seeds(
     site: Site, point: Point, seeds: tuple[int, ...] | None, gaps: tuple[str, ...]
 ) -> SitePoint | None:
     """The point, or some of its seeds alone; None where none of them is there."""
-    cells = [cell for cell in point.cells if seeds is None or cell.spec.seed in seeds]
-    if not cells:
-        return None
-    return SitePoint(site, point if len(cells) == len(point.cells) else to_points(cells)[0], gaps)
+    if seeds is None:
+        return SitePoint(site, point, gaps)
+    known = {cell.spec.seed for cell in point.cells}
+    return SitePoint(site, point.with_seeds(seeds), gaps) if known & set(seeds) else None
 
 
 def _gaps(site: Site, specs: list[CellSpec], choice: NamedPoint | BestChoice) -> tuple[str, ...]:
@@ -160,7 +163,10 @@ def _is_at(place: CellSpec | Point, choice: NamedPoint | BestChoice) -> bool:
 
 
 def _matches(place: CellSpec | Point, choice: BestChoice) -> bool:
-    return any(place.label == each or fnmatchcase(place.label, each) for each in choice.policies)
+    """References are meant by their whole label alone: they lead nobody whose pattern takes in all."""
+    if place.label in choice.policies:
+        return True
+    return not is_reference(place.policy) and any(fnmatchcase(place.label, each) for each in choice.policies)
 
 
 def _at_words(choice: NamedPoint | BestChoice) -> str:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from rbx.report.comparison.workload import why_different
 from rbx.report.load import Cell
 from rbx.report.measured.site import Site, SitePoint
-from rbx.report.point import Point, to_points
+from rbx.report.point import Point
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ def match(a: Site, b: Site) -> Matched:
         shared = {cell.spec.seed for cell in point.cells} & {cell.spec.seed for cell in other.cells}
         only_a += _cells_in_words(cell for cell in point.cells if cell.spec.seed not in shared)
         if shared and not found:
-            kept_a, kept_b = (_with_seeds(site, p, shared) for site, p in ((a, point), (b, other)))
+            kept_a, kept_b = (SitePoint(site, p.with_seeds(shared)) for site, p in ((a, point), (b, other)))
             couples.append(Couple(kept_a, kept_b, point.policy != other.policy))
     return Matched(tuple(couples), tuple(only_a), tuple(_only_b(b, couples, taken)), tuple(clashes))
 
@@ -98,11 +98,6 @@ def _clashes(one: Point, other: Point, a: Site, b: Site) -> Iterator[str]:
         if reason:
             hashes = of_a[seed].spec.workload_hash, of_b[seed].spec.workload_hash
             yield f"{where}, seed {seed}: workload {hashes[0]} in A, {hashes[1]} in B: {reason}"
-
-
-def _with_seeds(site: Site, point: Point, seeds: set[int]) -> SitePoint:
-    cells = [cell for cell in point.cells if cell.spec.seed in seeds]
-    return SitePoint(site, point if len(cells) == len(point.cells) else to_points(cells)[0])
 
 
 def _cells_in_words(cells: Iterator[Cell] | tuple[Cell, ...] | list[Cell]) -> list[str]:

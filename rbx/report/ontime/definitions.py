@@ -45,6 +45,12 @@ ON_TIME_DEFINITIONS = (
         "policies",
     ),
     Definition(
+        "reference",
+        "knows what nobody knows of a live request (oracle, source-best): leads nobody, and BEAR is not "
+        "compared with it",
+        "policies",
+    ),
+    Definition(
         "APE, MAPE, bias",
         "|predicted − measured TTFT| ÷ measured; its mean; mean of predicted − measured",
         "ok with a prediction",

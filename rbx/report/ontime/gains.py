@@ -1,4 +1,4 @@
-"""BEAR against every other policy: at each rate, on average, and by the area under the curve.
+"""BEAR against every other policy but references: at each rate, on average, and by the area under the curve.
 
 The paper's summary names two averages without saying how they are taken; here they are
 
@@ -52,7 +52,7 @@ class Rivalry:
     @property
     def is_lost(self) -> bool:
         """Whether the interval of the difference in OnTimeUtility lies below zero."""
-        return self.utility.status == "ok" and self.utility.high < 0
+        return self.utility.is_below_zero
 
 
 @dataclass(frozen=True)
@@ -108,9 +108,13 @@ class Comparison:
 
 
 def compare(entries: Sequence[Entry], timed: TimedPoints) -> Comparison | None:
-    """Every policy against BEAR; None where BEAR, or anything to compare it with, is absent."""
+    """BEAR against every policy but references; None where BEAR, or what to compare it with, is absent."""
     bear = {entry.point.rate_per_s: entry.point for entry in entries if entry.role.kind == "bear"}
-    others = [e for e in entries if e.role.kind != "bear" and e.point.rate_per_s in bear]
+    others = [
+        entry
+        for entry in entries
+        if entry.role.kind not in ("bear", "reference") and entry.point.rate_per_s in bear
+    ]
     if not others:
         return None
     pairs = [(bear[entry.point.rate_per_s], entry) for entry in others]

@@ -1,4 +1,4 @@
-"""What a policy is in the comparison: BEAR, a variant of one of the two systems, or a baseline."""
+"""What a policy is in the comparison: BEAR, a variant of one of the two systems, a baseline, a reference."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-Kind = Literal["bear", "variant", "baseline"]
+from rbx.report.point import is_reference
+
+Kind = Literal["bear", "variant", "baseline", "reference"]
 
 BEAR_LABEL = "bear"
 _LATENCY_AWARE = {
@@ -24,7 +26,8 @@ class Role:
 
     BEAR is the hard rule on BEA at its own constants. Variants are other rules, estimators and handicaps
     of BEAR, and RouteBalance on BEA's latencies: no baseline, as they hold a part of what is compared.
-    The latency-agnostic router is BEAR without its estimator, and a baseline of the paper.
+    The latency-agnostic router is BEAR without its estimator, and a baseline of the paper. References know
+    what nobody knows of a live request, and are compared with nobody.
     """
 
     kind: Kind
@@ -36,12 +39,14 @@ class Role:
         """``latency-aware baseline`` and the like."""
         if self.kind == "baseline":
             return "latency-aware baseline" if self.latency_aware else "baseline"
-        return "BEAR" if self.kind == "bear" else "variant"
+        return "BEAR" if self.kind == "bear" else self.kind
 
 
 def role_of(policy: Mapping[str, Any], label: str) -> Role:
     """Read the role off a policy as it stands in a manifest."""
     kind = str(policy.get("kind", ""))
+    if is_reference(policy):
+        return Role("reference", label)
     if kind == "bear":
         if policy.get("ttft") is None:
             return Role("baseline", "latency-agnostic")

@@ -57,9 +57,9 @@ class OnTimeStudy:
         return sorted(mine, key=lambda r: -np.nan_to_num(value[id(r)], nan=-np.inf))
 
     def rivals_at(self, rate_per_s: float) -> list[OnTimeResult]:
-        """The same without policies that saw the labels, which lead nobody; all where there are no others."""
+        """The same without references, which lead nobody; all where there are no others."""
         results = self.at(rate_per_s)
-        return [result for result in results if not result.point.is_reference] or results
+        return [result for result in results if result.role.kind != "reference"] or results
 
     def by_label(self) -> dict[str, list[OnTimeResult]]:
         """The results of each policy over the rates, BEAR first, then by their best mean OnTimeUtility."""

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rbx.heads.routers.task import RouterTask
-from rbx.report.routers.contender import Contender
+from rbx.report.routers.contender import Contender, is_reference
 from rbx.report.routers.population import Bools, Material, Population
 
 Floats = NDArray[np.float64]
@@ -52,10 +52,11 @@ def one_each(label: str, kind: Kind, choices: Ints, n_models: int) -> Allocation
 
 
 def routed(contender: Contender, material: Material) -> Allocation:
-    """What a router chooses for the population."""
+    """What a router chooses for the population; one that is told each prompt's source is a reference."""
     people = material.population
     choices = contender.choices(material.bundle, material.pool, people.asked, people.input_tokens)
-    return one_each(contender.label, "router", choices, len(people.models))
+    kind: Kind = "reference" if is_reference(contender.label) else "router"
+    return one_each(contender.label, kind, choices, len(people.models))
 
 
 def references(material: Material) -> tuple[Allocation, ...]:

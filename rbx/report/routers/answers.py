@@ -1,12 +1,14 @@
 """The answer in sentences: which router is best at what, and which claims do not hold.
 
 A router is called surely better or worse where the paired interval of the difference excludes zero.
+References take part in nothing here: they are told what no live request tells.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
+from typing import Protocol, TypeVar
 
 import numpy as np
 
@@ -15,12 +17,22 @@ from rbx.report.bootstrap import LEVEL
 from rbx.report.interval import Interval
 from rbx.report.number import percent, score, signed, span, usd_per_thousand
 from rbx.report.routers.allocation import BEST_SINGLE, ORACLE, PER_SOURCE, RANDOM
+from rbx.report.routers.contender import is_reference
 from rbx.report.routers.curves import Curve
 from rbx.report.routers.flips import FlipRow
 from rbx.report.routers.routed_quality import RoutedRow
 from rbx.report.routers.study import RouterStudy
+from rbx.report.routers.tables import percent_1
 
 _MANY_TIES = 0.1  # a share of prompts worth a sentence
+
+
+class _OfRouter(Protocol):
+    @property
+    def router(self) -> str: ...
+
+
+_Row = TypeVar("_Row", bound=_OfRouter)
 
 
 def answers(study: RouterStudy) -> tuple[AnswerList, ...]:
@@ -42,13 +54,15 @@ def _best(study: RouterStudy) -> Iterator[str]:
     if routers:
         yield _quality(study, max(routers, key=lambda row: row.quality.value))
         yield from _thrift(routers)
-        yield _hits(study, max(routers, key=lambda row: row.picks_informative.value))
-    if study.concordance:
-        told = max(study.concordance, key=lambda row: row.macro.value)
-        auc = _plain(told.macro, score)
-        yield f"Knows best which prompts a model answers (mean AUC): {told.router}, {auc}."
-    if study.calibration:
-        honest = min(study.calibration, key=lambda row: row.error.value)
+        if study.material.population.is_informative.any():
+            yield _hits(study, max(routers, key=lambda row: row.picks_informative.value))
+    if ranked := [row for row in _rivals(study.concordance) if np.isfinite(row.macro.value)]:
+        told = max(ranked, key=lambda row: row.macro.value)
+        index = "concordance" if study.material.population.is_graded else "AUC"
+        mean = _plain(told.macro, score)
+        yield f"Knows best which prompts a model answers (mean {index}): {told.router}, {mean}."
+    if calibrated := _rivals(study.calibration):
+        honest = min(calibrated, key=lambda row: row.error.value)
         yield f"Best calibrated: {honest.router}, error {_plain(honest.error, score)}."
     if curves := _swept(study):
         area = max(curves, key=lambda curve: curve.area.value)
@@ -72,7 +86,9 @@ def _quality(study: RouterStudy, best: RoutedRow) -> str:
 
 
 def _thrift(routers: Sequence[RoutedRow]) -> Iterator[str]:
-    fair = [row for row in routers if not row.against[BEST_SINGLE].high < 0 and row.cost_usd.status == "ok"]
+    fair = [
+        row for row in routers if not row.against[BEST_SINGLE].is_below_zero and row.cost_usd.status == "ok"
+    ]
     if fair:
         row = min(fair, key=lambda each: each.cost_usd.value)
         yield (
@@ -87,19 +103,19 @@ def _hits(study: RouterStudy, best: RoutedRow) -> str:
     random = next(row for row in study.rows if row.label == RANDOM)
     return (
         f"Picks a best model most often where the labels differ: {best.label}, "
-        f"{_plain(best.picks_informative, _percent)}; random {_percent(random.picks_informative.value)}."
+        f"{_plain(best.picks_informative, percent_1)}; random {percent_1(random.picks_informative.value)}."
     )
 
 
 def _steadiest(study: RouterStudy) -> Iterator[str]:
     fixed = {row.label for row in _fixed(study)}
-    moving = [row for row in study.flips if row.router not in fixed]
+    moving = [row for row in _rivals(study.flips) if row.router not in fixed]
     rates = {name: _mean_flips(list(rows)) for name, rows in groupby(moving, key=lambda row: row.router)}
-    if rates:
+    if len(rates) > 1:
         steady, shaky = (choose(rates, key=lambda name: rates[name]) for choose in (min, max))
         yield (
-            f"Steadiest under other wording: {steady} changes {_percent(rates[steady])} of its choices on "
-            f"average over the noises, {shaky} {_percent(rates[shaky])}."
+            f"Steadiest under other wording: {steady} changes {percent_1(rates[steady])} of its choices on "
+            f"average over the noises, {shaky} {percent_1(rates[shaky])}."
         )
 
 
@@ -109,40 +125,42 @@ def _choices_fail(study: RouterStudy) -> Iterator[str]:
         ("Better than the best single model", BEST_SINGLE),
         ("Better than the best model of each source", PER_SOURCE),
     ):
-        yield _tally(claim, [row.label for row in routers if row.against[reference].low > 0], len(routers))
-    if worse := [row for row in routers if row.against[RANDOM].high < 0]:
+        yield _tally(
+            claim, [row.label for row in routers if row.against[reference].is_above_zero], len(routers)
+        )
+    if worse := [row for row in routers if row.against[RANDOM].is_below_zero]:
         yield f"Surely worse than a random choice: {_names(worse)}."
     if fixed := _fixed(study):
         models = study.material.population.models
         named = [f"{row.label} ({models[int(np.argmax(row.shares))]})" for row in fixed]
         yield f"No routing at all, one model gets every prompt: {', '.join(named)}."
-    if tied := [row for row in study.concordance if row.tied.low > _MANY_TIES]:
-        told = ", ".join(f"{row.router} {_plain(row.tied, _percent)}" for row in tied)
+    if tied := [row for row in _rivals(study.concordance) if row.tied.low > _MANY_TIES]:
+        told = ", ".join(f"{row.router} {_plain(row.tied, percent_1)}" for row in tied)
         yield f"Several models share the highest score, so that their order in the pool decides: {told}."
     if curves := _swept(study):
-        above = [curve.label for curve in curves if curve.against_singles.low > 0]
+        above = [curve.label for curve in curves if curve.against_singles.is_above_zero]
         yield _tally("Above single models mixed at random (AIQ)", above, len(curves))
 
 
 def _robustness_fails(study: RouterStudy) -> Iterator[str]:
-    trained = [row for row in study.held_out if row.router != BEST_SINGLE]
+    trained = [row for row in _rivals(study.held_out) if row.router != BEST_SINGLE]
     if trained:
-        lost = [row for row in trained if row.difference.high < 0]
-        ahead = [row for row in trained if row.against_single.low > 0]
+        lost = [row for row in trained if row.difference.is_below_zero]
+        ahead = [row for row in trained if row.against_single.is_above_zero]
         yield (
             f"On a source they have not seen, {len(lost)} of {len(trained)} pairs of router and source are "
             f"surely worse than after seeing it; {len(ahead)} are surely better there than the model that is "
             "best on the other sources."
         )
-    if study.flips:
-        hurt = [row for row in study.flips if row.quality_change.high < 0]
+    if flips := _rivals(study.flips):
+        hurt = [row for row in flips if row.quality_change.is_below_zero]
         yield (
-            f"Other wording lowers quality surely in {len(hurt)} of {len(study.flips)} pairs of router and "
-            "noise" + (f", most {_worst(hurt)}." if hurt else ".")
+            f"Other wording lowers quality surely in {len(hurt)} of {len(flips)} pairs of router and noise"
+            + (f", most {_worst(hurt)}." if hurt else ".")
         )
-    wrong = [row for row in study.label_noise if row.rate > 0]
+    wrong = [row for row in _rivals(study.label_noise) if row.rate > 0]
     if wrong:
-        worse = [row for row in wrong if row.difference.high < 0]
+        worse = [row for row in wrong if row.difference.is_below_zero]
         yield (
             f"Wrong training labels lower quality surely in {len(worse)} of {len(wrong)} pairs of router and "
             "share."
@@ -157,7 +175,14 @@ def _worst(rows: Sequence[FlipRow]) -> str:
 def _tally(claim: str, sure: Sequence[str], total: int) -> str:
     if not sure:
         return f"{claim}: none of {total} surely."
+    if len(sure) == total:
+        return f"{claim}: holds surely, for all {total}."
     return f"{claim}: surely only {len(sure)} of {total} ({', '.join(sure)})."
+
+
+def _rivals(rows: Sequence[_Row]) -> list[_Row]:
+    """Rows of routers that a live request could be routed by."""
+    return [row for row in rows if not is_reference(row.router)]
 
 
 def _fixed(study: RouterStudy) -> list[RoutedRow]:
@@ -169,16 +194,13 @@ def _names(rows: Sequence[RoutedRow]) -> str:
 
 
 def _swept(study: RouterStudy) -> list[Curve]:
-    """Curves of routers, without that of the single models, where areas are known."""
-    return [curve for curve in study.curves[:-1] if np.isfinite(curve.area.value)]
+    """Curves of routers, without references and that of the single models, where areas are known."""
+    curves = [curve for curve in study.curves[:-1] if not is_reference(curve.label)]
+    return [curve for curve in curves if np.isfinite(curve.area.value)]
 
 
 def _mean_flips(rows: Sequence[FlipRow]) -> float:
     return float(np.mean([row.flipped.value for row in rows]))
-
-
-def _percent(share: float) -> str:
-    return percent(share, 1)
 
 
 def _plain(interval: Interval, write: Callable[[float], str]) -> str:

@@ -12,6 +12,7 @@ from pydantic import TypeAdapter
 
 from rbx.config.policy import PolicySpec, RoutedPolicy
 from rbx.config.pool import Pool
+from rbx.config.references import REFERENCES
 from rbx.heads.bundle import Bundle
 from rbx.heads.routers.asked import asked_router
 from rbx.heads.routers.avengers_pro import PERFORMANCE_WEIGHTS
@@ -71,6 +72,11 @@ class Contender:
         """The model chosen for each prompt, (P,)."""
         scores = self.scores(bundle, pool, prompts, input_tokens)
         return np.asarray(scores.argmax(axis=1), dtype=np.int64)
+
+
+def is_reference(label: str) -> bool:
+    """Whether a row or curve of that label is of a router that is told what no live request tells."""
+    return label.partition(" ")[0] in REFERENCES
 
 
 def prompt_routers(bundle: Bundle) -> tuple[str, ...]:

@@ -16,7 +16,7 @@ from rbx.config.filter import Filterable, LatencyRule
 from rbx.config.gateway import GatewayConfig
 from rbx.config.policy import BearPolicy, RouteBalancePolicy, RoutedPolicy, ScorePolicy, SinglePolicy
 from rbx.config.pool import Pool
-from rbx.config.references import REFERENCES
+from rbx.config.references import SIMULATED_ONLY
 from rbx.errors import ConfigError
 from rbx.heads.bundle import Bundle
 from rbx.heads.routers.head import RouterHead
@@ -178,9 +178,9 @@ def _check_policy(single: SinglePolicy, bundle: Bundle | None) -> None:
             f"policy {single.label}: its filter predicts TPOT by the heads; give a bundle (--bundle), or "
             "tpot: prior"
         )
-    if isinstance(single, RoutedPolicy) and single.router in REFERENCES:
+    if isinstance(single, RoutedPolicy) and single.router in SIMULATED_ONLY:
         raise ConfigError(
-            f"policy {single.label}: {REFERENCES[single.router]}; only a simulated sweep can run it"
+            f"policy {single.label}: {SIMULATED_ONLY[single.router]}; only a simulated sweep can run it"
         )
     if isinstance(single, BearPolicy) and single.true_lengths:
         raise ConfigError(

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from rbx.config.policy import RoutedPolicy
+from rbx.config.references import REFERENCES
 from rbx.errors import ConfigError
 from rbx.report.claims.study import Judged
 from rbx.report.claims.tally import tallies
@@ -154,6 +156,38 @@ def test_rates_are_not_paired_and_a_best_may_be_of_any_rate(
     assert across.unpaired
     expected = points[UNIFORM, 12.0].metrics.e2e_s.mean / points[UNIFORM, 6.0].metrics.e2e_s.mean
     assert _ours(across) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("router", sorted(REFERENCES))
+def test_a_pattern_takes_in_no_reference(tmp_path: Path, router: str) -> None:
+    reference = RoutedPolicy.model_validate({"router": router, "dispatch": "shortest-queue"})
+    shape = SweepShape(policies=(reference, POLICIES[6]), rates_per_s=(6.0,), n_prompts=40, n_requests=40)
+    sweep = write_sweep(tmp_path / "s", shape)
+    all_of_them, named, none = judged(
+        [
+            _value("quality", best(policies))
+            for policies in ("*", ["no*", reference.label], "source-* oracle *")
+        ],
+        s=sweep,
+    )
+    assert [point.point.label for point in all_of_them.measured] == [QUEUE]
+    assert [point.point.label for point in named.measured] == [reference.label]
+    assert none.finding.verdict == "not run"
+
+
+def test_a_best_by_a_metric_that_the_pool_has_not_is_not_run(folder: Path) -> None:
+    by = [best("*", by=metric) for metric in ("label_mean:GPT-9", "tier_share:moon")]
+    for found, word in zip(
+        judged([_value("quality", of) for of in by], s=folder), ("model", "tier"), strict=True
+    ):
+        assert found.finding.verdict == "not run"
+        assert f"no {word} " in found.gaps[0]
+
+
+def test_a_best_of_figures_that_nobody_has_says_so(folder: Path) -> None:
+    (found,) = judged([_value("on_time_utility", best("passthrough/*"))], s=folder)
+    assert found.finding.verdict == "not run"
+    assert found.gaps == ("s: nothing tells on_time_utility of passthrough/* at 6 req/s",)
 
 
 def test_some_seeds_may_be_kept_alone(folder: Path, points: dict[tuple[str, float], Point]) -> None:

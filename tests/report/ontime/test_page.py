@@ -12,6 +12,7 @@ import pytest
 
 from rbx.cli.main import run
 from rbx.config.policy import BearPolicy, RoutedPolicy
+from rbx.config.references import REFERENCES
 from rbx.report.ontime.published import CELLS
 from rbx.report.paired import Resampling
 from rbx.report.run import Report, write_report
@@ -227,11 +228,32 @@ def test_bear_and_its_rivals_may_be_at_different_rates(tmp_path: Path) -> None:
     assert 'id="figure-on-time"' in page
 
 
-def test_a_policy_that_saw_the_labels_leads_nobody(tmp_path: Path) -> None:
-    oracle = RoutedPolicy(router="oracle", dispatch="shortest-queue")
-    cells: Cells = {(1.0, oracle): [Served(quality=1.0)] * 8, (1.0, QUEUE): [Served(quality=0.4)] * 8}
+@pytest.mark.parametrize("router", sorted(REFERENCES))
+def test_a_reference_leads_nobody(tmp_path: Path, router: str) -> None:
+    reference = RoutedPolicy.model_validate({"router": router, "dispatch": "shortest-queue"})
+    cells: Cells = {(1.0, reference): [Served(quality=1.0)] * 8, (1.0, QUEUE): [Served(quality=0.4)] * 8}
     written = write_report(write_handmade(tmp_path / "s", cells), resampling=QUICK)
     page = written.page.read_text(encoding="utf-8")
     assert f"At λ = 1 req/s {QUEUE.label} leads" in page
-    assert f"{oracle.label} leads" not in page
-    assert oracle.label in page
+    assert f"{reference.label} leads" not in page
+    assert reference.label in page
+
+
+@pytest.mark.parametrize("router", sorted(REFERENCES))
+def test_bear_is_compared_with_no_reference(tmp_path: Path, router: str) -> None:
+    reference = RoutedPolicy.model_validate({"router": router, "dispatch": "shortest-queue"})
+    cells: Cells = {
+        (rate, policy): [Served(quality=quality)] * 8
+        for rate in (1.0, 2.0)
+        for policy, quality in ((BEAR, 0.6), (reference, 1.0), (QUEUE, 0.4))
+    }
+    written = write_report(write_handmade(tmp_path / "s", cells), resampling=QUICK)
+    study = written.analysis.on_time
+    assert study is not None
+    assert study.comparison is not None
+    assert {each.label for each in study.comparison.rivalries} == {QUEUE.label}
+    assert {each.label for each in study.comparison.best} == {QUEUE.label}
+    assert {each.label for each in study.comparison.areas} == {QUEUE.label}
+    assert study.comparison.lost == study.comparison.behind == ()
+    rows = {row["label"]: row for row in csv.DictReader((written.page.parent / "on_time.csv").open())}
+    assert (rows[reference.label]["part"], rows[reference.label]["bear_gain_value"]) == ("reference", "")

@@ -34,6 +34,12 @@ from tests.report.sweeps import Policy
             "rb q1.00 l0.00 c0.00 bea",
         ),
         (RoutedPolicy(router="passthrough", dispatch="random"), "baseline", "passthrough/random"),
+        (
+            RoutedPolicy(router="oracle", dispatch="shortest-queue"),
+            "reference",
+            "oracle (true labels)/shortest-queue",
+        ),
+        (RoutedPolicy(router="source-best", dispatch="random"), "reference", "source-best/random"),
     ],
 )
 def test_roles_of_policies(policy: Policy, words: str, router: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,9 +14,10 @@ from rbx.heads.knn import KnnHead, Labels
 from rbx.heads.progress import silent
 from rbx.heads.routers.asked import asked_router
 from rbx.heads.routers.build import train_router
+from rbx.report.interval import Interval, not_estimable
 from rbx.report.paired import Resampling
 from rbx.report.routers import retraining
-from rbx.report.routers.allocation import BEST_SINGLE, ORACLE, RANDOM, best_single
+from rbx.report.routers.allocation import BEST_SINGLE, ORACLE, PER_SOURCE, RANDOM, best_single
 from rbx.report.routers.answers import answers
 from rbx.report.routers.contender import all_contenders, plain_contenders, policies_of
 from rbx.report.routers.curves import curves
@@ -325,6 +327,80 @@ def test_routers_that_send_everything_to_one_model_are_named_and_not_called_best
     assert "stuck" not in " ".join(found[0].lines)
     assert "stuck" in found[0].note
     assert any("stuck (large)" in line for line in found[1].lines)
+
+
+@pytest.fixture(scope="module")
+def told(tmp_path_factory: pytest.TempPathFactory) -> RouterStudy:
+    """A bundle with the router that is told each prompt's source."""
+    grid = view(160, 4)
+    material = material_of(grid, bundle_of(grid, "linear", "source-best"))
+    return study_routers(material, StudyOptions(0, QUICK), tmp_path_factory.mktemp("told"))
+
+
+def test_the_router_that_is_told_the_source_is_the_reference_of_that_name(told: RouterStudy) -> None:
+    rows = rows_of(told)
+    assert rows["source-best"].kind == "reference"
+    assert "source-best" not in {row.label for row in told.routers}
+    assert rows["source-best"].quality == rows[PER_SOURCE].quality
+    assert rows["source-best"].shares == rows[PER_SOURCE].shares
+
+
+def test_no_sentence_counts_a_reference_among_routers(told: RouterStudy) -> None:
+    """Even where it is the best of all at everything, and moves with every wording."""
+
+    def best(value: float) -> Interval:
+        return Interval(value, value - 0.01, value + 0.01, "ok")
+
+    def lifted(rows: tuple[Any, ...], name: str, **fields: Interval) -> tuple[Any, ...]:
+        mine = [row for row in rows if getattr(row, name).startswith("source-best")]
+        assert mine
+        return tuple(dataclasses.replace(row, **fields) if row in mine else row for row in rows)
+
+    turned = dataclasses.replace(
+        told,
+        concordance=lifted(told.concordance, "router", macro=best(0.99), tied=best(0.9)),
+        calibration=lifted(told.calibration, "router", error=best(0.0)),
+        curves=lifted(told.curves, "label", area=best(0.99), against_singles=best(0.5)),
+        flips=lifted(told.flips, "router", quality_change=best(-0.5)),
+        held_out=lifted(told.held_out, "router", difference=best(-0.5), against_single=best(0.5)),
+        label_noise=lifted(told.label_noise, "router", difference=best(-0.5)),
+    )
+    before, after = answers(told), answers(turned)
+    assert before == after
+    assert not any("source-best" in text for found in after for text in (*found.lines, found.note))
+
+
+def test_where_no_label_differs_nobody_is_called_best_at_telling_them_apart(told: RouterStudy) -> None:
+    people = told.material.population
+    level = dataclasses.replace(people, score=np.ones_like(people.score))
+    nothing = not_estimable(float("nan"), "no label differs")
+    study = dataclasses.replace(
+        told,
+        material=dataclasses.replace(told.material, population=level),
+        concordance=tuple(dataclasses.replace(row, macro=nothing) for row in told.concordance),
+    )
+    lines = " ".join(answers(study)[0].lines)
+    assert "Knows best" not in lines
+    assert "Picks a best model most often" not in lines
+
+
+def test_an_interval_without_width_is_sure_of_nothing(told: RouterStudy) -> None:
+    """As on the page's colours: what every resample agrees on to the last bit has no uncertainty told."""
+    flat = Interval(-0.1, -0.1, -0.1, "degenerate", "every resample gives the same value")
+    rows = tuple(
+        dataclasses.replace(row, against=dict.fromkeys(row.against, flat)) if row.kind == "router" else row
+        for row in told.rows
+    )
+    lines = " ".join(answers(dataclasses.replace(told, rows=rows))[1].lines)
+    assert "worse than a random choice" not in lines
+
+
+def test_a_claim_that_all_routers_meet_is_not_told_as_met_by_some_only(told: RouterStudy) -> None:
+    sure = Interval(0.1, 0.05, 0.15, "ok")
+    rows = tuple(dataclasses.replace(row, against=dict.fromkeys(row.against, sure)) for row in told.rows)
+    lines = answers(dataclasses.replace(told, rows=rows))[1].lines
+    total = len(told.routers)
+    assert f"Better than the best single model: holds surely, for all {total}." in lines
 
 
 def test_areas_and_their_intervals_are_those_of_curves_drawn_anew_in_each_resample(
