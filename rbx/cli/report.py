@@ -106,6 +106,8 @@ def report(
                 "--routers reports on no sweep: it takes neither FOLDER nor --baseline, --strict, --claims "
                 "or --compare"
             )
+        if executor != "processes":
+            raise UsageError("--executor goes with sweeps; --routers takes its resamples on this machine")
         from rbx.cli.report_routers import RouterInputs, report_routers
 
         report_routers(

@@ -86,7 +86,7 @@ def _show(written: RouterReport) -> None:
         for line in found.lines:
             console.print(Text(f"- {printable(line)}"))
         if found.note:
-            console.print(Text(found.note, style="dim"))
+            console.print(Text(printable(found.note), style="dim"))
     console.print()
     tables = [brief(study), calibration_table(study), *([area_table(study)] if study.curves else [])]
     for table in (*tables, *robustness_tables(study)):

@@ -143,7 +143,15 @@ class OrderClaim(_Claim):
         for low, high in self.published_intervals or ():
             if low > high:
                 raise ValueError("published_intervals are [low, high]")
+        if self.published is not None and self._turns(self.published):
+            raise ValueError("published: the figures of points in their order only rise or only fall")
         return self
+
+    def _turns(self, figures: tuple[float, ...]) -> bool:
+        """Whether figures are of no order, or of the other one than ``higher`` says."""
+        falling = figures == tuple(sorted(figures, reverse=True)) and self.higher is not False
+        rising = figures == tuple(sorted(figures)) and self.higher is not True
+        return figures[0] == figures[-1] or not (falling or rising)
 
 
 class SignClaim(_Claim):

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rbx.report.bootstrap import bounds
-from rbx.report.interval import Interval, not_estimable, percentile_interval
-from rbx.report.paired import ORACLE, PairedPoints, why_unpaired
+from rbx.report.interval import Interval, not_estimable
+from rbx.report.paired import ORACLE, PairedPoints, from_replicates, why_unpaired
 from rbx.report.point import Point
 
 
@@ -68,21 +67,16 @@ def blind_mix(paired: PairedPoints, point: Point) -> BlindMix:
         return BlindMix(gone, gone)
     value, replicates = paired.blend(point.rate_per_s, shares)
     n_prompts = paired.known_prompts(point, "quality")
-    quality = percentile_interval(value, *_pair(replicates), n_prompts)
+    quality = from_replicates(value, replicates, n_prompts)
     lead = point.metrics.quality_mean - value
     if unpaired := why_unpaired(point, paired.reference_point(point.rate_per_s)):
         return BlindMix(quality, not_estimable(lead, unpaired))
     gap = paired.quality_replicates(point) - replicates
-    return BlindMix(quality, percentile_interval(lead, *_pair(gap), n_prompts, scale=value))
+    return BlindMix(quality, from_replicates(lead, gap, n_prompts, scale=value))
 
 
 def _blend(paired: PairedPoints, rate_per_s: float, shares: dict[str, float]) -> Interval:
     if not shares:
         return not_estimable(float("nan"), "no label")
     value, replicates = paired.blend(rate_per_s, shares)
-    return percentile_interval(value, *_pair(replicates), len(paired.universe))
-
-
-def _pair(replicates: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> tuple[float, float]:
-    low, high = bounds(replicates)
-    return float(low), float(high)
+    return from_replicates(value, replicates, len(paired.universe))

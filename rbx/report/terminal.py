@@ -38,7 +38,7 @@ def print_report(console: Console, analysis: Analysis) -> None:
         for line in found.lines:
             console.print(Text(f"- {printable(line)}"))
         if found.note:
-            console.print(Text(found.note, style="dim"))
+            console.print(Text(printable(found.note), style="dim"))
     console.print()
     stamp = " · ".join(kinds(analysis.sweep))
     if analysis.on_time is not None:

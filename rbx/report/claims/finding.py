@@ -15,9 +15,10 @@ VERDICTS: tuple[Verdict, ...] = ("holds", "not clear", "does not hold", "not run
 class OrderFinding:
     """Points in their published order: how ours stand.
 
-    ``neighbours`` are better − worse of each two that were published next to each other, in the metric's
-    own sense: above zero means as published. ``required`` says which of them were published apart, so that
-    they must be clear here. ``reversed_pairs`` name pairs of any two that are clearly the other way round.
+    ``neighbours`` are better − worse of each two that were published next to each other and not as equal, in
+    the metric's own sense: above zero means as published. ``required`` says which of them were published
+    apart, so that they must be clear here. ``reversed_pairs`` name pairs of any two, not published as equal,
+    that are clearly the other way round.
     """
 
     neighbours: tuple[Interval, ...]

@@ -1,7 +1,8 @@
 """The rules of the verdicts. ``docs/claims.md`` states them for readers.
 
-Throughout, a claim *holds* where our interval supports it, *does not hold* where our interval speaks
-against it, and is *not clear* otherwise: nothing is met for want of data.
+A claim *holds* where the evidence supports it, *does not hold* where it speaks against it, and is *not
+clear* otherwise. That evidence is our interval, except that a figure is close by its estimate: a direction,
+a bound or an order is never met for want of data.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ def judge_difference(claim: DifferenceClaim, ours: Interval) -> Finding:
     none_claimed = significant is False or (significant is None and claim.published == 0.0)
     same = None if claim.published == 0.0 else ours.value * claim.published > 0
     alike = None
-    if significant is not None and ours.status != "not_estimable":
+    if significant is not None and _tells_of_a_difference(ours):
         alike = ours.excludes_zero == significant and (not significant or bool(same))
     verdict, why = _no_difference(ours) if none_claimed else _direction(ours, bool(same))
     return Finding(
@@ -115,9 +116,14 @@ def _no_difference(ours: Interval) -> tuple[Verdict, str]:
     """The claim that there is none: it is refuted by a clear one."""
     if ours.excludes_zero:
         return "does not hold", "published as no clear difference, clear here"
-    if ours.status == "ok" or (ours.status == "degenerate" and ours.value == 0.0):
+    if _tells_of_a_difference(ours):
         return "holds", "not clear here either"
     return "not clear", f"there is no interval: {ours.reason}"
+
+
+def _tells_of_a_difference(ours: Interval) -> bool:
+    """Whether it says that there is a difference, or that there is none: equal in every resample is none."""
+    return ours.status == "ok" or (ours.status == "degenerate" and ours.value == 0.0)
 
 
 def _closeness(
@@ -132,7 +138,7 @@ def _closeness(
     away = allowed if error is None else off_by(error)
     verdict: Verdict = "holds"
     if near:
-        why = f"close to the published figure ({away})" if error else "the published figure"
+        why = "the published figure" if ours.value == published else f"close to the published figure ({away})"
     elif ours.status == "ok" and ours.low <= high and ours.high >= low:
         verdict, why = "not clear", f"{away}, but our interval reaches what counts as close"
     elif _overlaps(ours, published_interval):

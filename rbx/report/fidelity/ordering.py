@@ -10,10 +10,9 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
-from rbx.report.bootstrap import bounds
-from rbx.report.interval import Interval, not_estimable, percentile_interval
+from rbx.report.interval import Interval, not_estimable
 from rbx.report.labels import Labels
-from rbx.report.paired import MEANS, PairedPoints, Resampling, pair_up
+from rbx.report.paired import MEANS, PairedPoints, Resampling, from_replicates, pair_up
 from rbx.report.point import Point
 
 Floats = NDArray[np.float64]
@@ -124,9 +123,8 @@ def _tau_interval(
     if math.isnan(value):
         return not_estimable(value, "a policy has no value, or all have the same")
     replicates = [np.array([paired.mean_replicates(pair[k], metric) for pair in couples]) for k in (0, 1)]
-    low, high = bounds(kendall_tau(replicates[0], replicates[1]))
     n_prompts = min(paired.known_prompts(point, metric) for couple in couples for point in couple)
-    return percentile_interval(value, float(low), float(high), n_prompts)
+    return from_replicates(value, kendall_tau(replicates[0], replicates[1]), n_prompts)
 
 
 def kendall_tau(a: Floats, b: Floats) -> Floats:

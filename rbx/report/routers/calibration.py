@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from rbx.report.interval import Interval
-from rbx.report.paired import Resampling
-from rbx.report.routers.means import PairedMeans, interval_of
+from rbx.report.paired import Resampling, from_replicates
+from rbx.report.routers.means import PairedMeans
 from rbx.report.routers.population import Bools, Floats, Ints, Population
 
 BINS = 10
@@ -60,8 +60,8 @@ def calibration_row(
     return CalibrationRow(
         router=router,
         n_values=n * m,
-        error=interval_of(
-            float(np.abs(means.values[:k]).sum()), np.abs(means.replicates[:k]).sum(axis=0), n_prompts=n
+        error=from_replicates(
+            float(np.abs(means.values[:k]).sum()), np.abs(means.replicates[:k]).sum(axis=0), n
         ),
         bias=means.mean(3 * k),
         outside=float(((score < 0.0) | (score > 1.0)).mean()),
@@ -82,7 +82,7 @@ def _bin(means: PairedMeans, which: int, k: int, predictions: Floats, n_prompts:
     count = means.replicates[counts]
     drawn = np.where(count > 0, means.replicates[labels] / np.where(count > 0, count, 1.0), np.nan)
     observed = float(means.values[labels] / means.values[counts])
-    return Bin(len(predictions), float(predictions.mean()), interval_of(observed, drawn, n_prompts=n_prompts))
+    return Bin(len(predictions), float(predictions.mean()), from_replicates(observed, drawn, n_prompts))
 
 
 def equal_mass_bins(score: Floats, n_bins: int = BINS) -> Ints:

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from rbx.compiled import njit
 from rbx.report.bootstrap import Counts
 from rbx.report.interval import Interval
-from rbx.report.paired import Resampling
-from rbx.report.routers.means import PairedMeans, drawn_prompts, interval_of
+from rbx.report.paired import Resampling, from_replicates
+from rbx.report.routers.means import PairedMeans, drawn_prompts
 from rbx.report.routers.population import Population
 
 Floats = NDArray[np.float64]
@@ -79,12 +79,12 @@ def concordance(score: Floats, label: Floats) -> float:
 def _row(router: str, values: Floats, replicates: Floats, tied: Interval, n: int) -> ConcordanceRow:
     known = np.flatnonzero(~np.isnan(values))
     by_model = tuple(
-        None if np.isnan(value) else interval_of(float(value), drawn, n_prompts=n)
+        None if np.isnan(value) else from_replicates(float(value), drawn, n)
         for value, drawn in zip(values, replicates, strict=True)
     )
     macro = float(values[known].mean()) if len(known) else np.nan
     return ConcordanceRow(
-        router, by_model, interval_of(macro, _mean_of_known(replicates[known]), n_prompts=n), len(known), tied
+        router, by_model, from_replicates(macro, _mean_of_known(replicates[known]), n), len(known), tied
     )
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from rbx.heads.routers.matrix_factorisation import MatrixFactorisation
 from rbx.report.interval import Interval, not_estimable
-from rbx.report.paired import Resampling
+from rbx.report.paired import Resampling, from_replicates
 from rbx.report.routers.allocation import Allocation, one_each
 from rbx.report.routers.contender import (
     QUALITY_SCORED,
@@ -19,7 +19,7 @@ from rbx.report.routers.contender import (
     weighing_cost,
 )
 from rbx.report.routers.hull_area import hull, mean_heights
-from rbx.report.routers.means import PairedMeans, interval_of
+from rbx.report.routers.means import PairedMeans
 from rbx.report.routers.population import Floats, Material
 
 STEPS = 21
@@ -115,7 +115,7 @@ def _interval(areas: Floats, n: int, scale: float = 0.0) -> Interval:
     """The first area is that of the data, the others those of the resamples."""
     if np.isnan(areas[0]):
         return not_estimable(np.nan, "all models cost the same, so that there is no cost to trade off")
-    return interval_of(float(areas[0]), areas[1:], n_prompts=n, scale=scale)
+    return from_replicates(float(areas[0]), areas[1:], n, scale=scale)
 
 
 def _areas(

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from rbx.report.bootstrap import Counts, RatioColumns, bounds, replicate, resample_counts
-from rbx.report.interval import Interval, percentile_interval
-from rbx.report.paired import Resampling
+from rbx.report.bootstrap import Counts, RatioColumns, replicate, resample_counts
+from rbx.report.interval import Interval
+from rbx.report.paired import Resampling, from_replicates
 
 Floats = NDArray[np.float64]
 
@@ -32,34 +32,18 @@ class PairedMeans:
 
     def mean(self, column: int) -> Interval:
         """One mean."""
-        return interval_of(
-            float(self.values[column]), self.replicates[column], n_prompts=int(self._prompts[column])
+        return from_replicates(
+            float(self.values[column]), self.replicates[column], int(self._prompts[column])
         )
 
     def difference(self, column: int, other: int) -> Interval:
         """Mean of ``column`` minus mean of ``other``."""
-        return interval_of(
+        return from_replicates(
             float(self.values[column] - self.values[other]),
             self.replicates[column] - self.replicates[other],
-            n_prompts=int(min(self._prompts[column], self._prompts[other])),
+            int(min(self._prompts[column], self._prompts[other])),
             scale=abs(float(self.values[other])),
         )
-
-
-def paired_difference(values: Floats, others: Floats, resampling: Resampling) -> Interval:
-    """Mean of ``values`` minus mean of ``others``, (n,) each, over the prompts known in both."""
-    gap = values - others
-    means = PairedMeans([gap], resampling)
-    scale = float(np.nanmean(np.abs(others))) if np.isfinite(others).any() else 0.0
-    return interval_of(
-        float(means.values[0]), means.replicates[0], n_prompts=int((~np.isnan(gap)).sum()), scale=scale
-    )
-
-
-def interval_of(value: float, replicates: Floats, *, n_prompts: int, scale: float = 0.0) -> Interval:
-    """A statistic's value with the percentiles of its ``replicates`` (B,); see ``percentile_interval``."""
-    low, high = bounds(replicates)
-    return percentile_interval(value, float(low), float(high), n_prompts, scale=scale)
 
 
 def drawn_prompts(n_prompts: int, resampling: Resampling) -> Iterator[Counts]:

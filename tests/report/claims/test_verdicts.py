@@ -21,6 +21,7 @@ from rbx.config.claims import (
     SignClaim,
     ValueClaim,
 )
+from rbx.errors import ConfigError
 from rbx.report.claims import judge
 from rbx.report.claims.ranking import rank
 from rbx.report.interval import Interval, not_estimable
@@ -225,12 +226,65 @@ def test_neighbours_that_were_published_together_need_not_be_clear() -> None:
     assert _order([2.0, 3.0, 1.0], 0.1, **together).verdict == "does not hold"
 
 
-def test_tau_is_that_of_scipy() -> None:
+def test_points_published_as_equal_have_no_order_to_be_turned_round() -> None:
+    finding = _order([2.0, 3.0, 1.0], 0.05, published=[3.0, 3.0, 1.0])
+    assert (finding.verdict, finding.direction) == ("holds", True)
+    assert finding.order.reversed_pairs == ()
+    assert (len(finding.order.neighbours), finding.order.in_order) == (1, 1)
+    # The one below both may not lie above either.
+    assert _order([2.0, 3.0, 2.5], 0.05, published=[3.0, 3.0, 1.0]).order.reversed_pairs == ((0, 2),)
+
+
+@pytest.mark.parametrize("published", [None, [5.0, 4.0, 4.0, 2.0, 2.0], [9.0, 9.0, 9.0, 9.0, 1.0]])
+def test_tau_is_that_of_scipy(published: list[float] | None) -> None:
     from scipy.stats import kendalltau
 
     values = [5.0, 3.0, 4.0, 1.0, 2.0]
-    finding = _order(values, 0.1)
-    assert finding.order.tau.value == pytest.approx(kendalltau([5, 4, 3, 2, 1], values).statistic)
+    keys = {} if published is None else {"published": published}
+    found = claim(kind="order", points=[POINT] * len(values), **keys)
+    assert isinstance(found, OrderClaim)
+    samples = _samples(values, 1.0)
+    tau = rank(found, samples, higher=True).tau
+    theirs = published or [5.0, 4.0, 3.0, 2.0, 1.0]
+    assert tau.value == pytest.approx(kendalltau(theirs, values).statistic)
+    replicates = np.array([sample.replicates for sample in samples]).T
+    each = [kendalltau(theirs, drawn).statistic for drawn in replicates]
+    assert [tau.low, tau.high] == pytest.approx(np.quantile(each, [0.025, 0.975]).tolist())
+
+
+@pytest.mark.parametrize(
+    ("keys", "valid"),
+    [
+        ({"published": [3.0, 2.0, 2.0]}, True),
+        ({"published": [1.0, 2.0, 3.0]}, True),
+        ({"published": [1.0, 2.0, 3.0], "higher": False}, True),
+        ({"published": [1.0, 2.0, 3.0], "higher": True}, False),
+        ({"published": [3.0, 2.0, 1.0], "higher": False}, False),
+        ({"published": [3.0, 1.0, 2.0]}, False),
+        ({"published": [2.0, 2.0, 2.0]}, False),
+    ],
+)
+def test_published_figures_are_in_the_order_that_is_claimed(keys: dict[str, Any], valid: bool) -> None:
+    if valid:
+        assert claim(kind="order", points=[POINT] * 3, **keys)
+        return
+    with pytest.raises(ConfigError, match="only rise or only fall"):
+        claim(kind="order", points=[POINT] * 3, **keys)
+
+
+def test_a_figure_near_zero_is_not_told_as_the_published_one() -> None:
+    found = claim(kind="value", published=0.0, absolute=0.01)
+    assert isinstance(found, ValueClaim)
+    assert "close to the published figure (0 ± 0.01)" in judge.judge_value(found, ok(0.005, 0.0, 0.01)).why
+    assert judge.judge_value(found, ok(0.0, 0.0, 0.01)).why == "the published figure"
+
+
+def test_a_difference_without_width_is_neither_significant_nor_not() -> None:
+    found = claim(kind="difference", published=0.1, significant=False)
+    assert isinstance(found, DifferenceClaim)
+    shifted = Interval(0.5, 0.5, 0.5, "degenerate", "every resample gives the same value")
+    finding = judge.judge_difference(found, shifted)
+    assert (finding.verdict, finding.significance) == ("not clear", None)
 
 
 @given(

@@ -52,6 +52,7 @@ def test_a_report_on_routers_from_start_to_end(
     [
         (["--routers", "--grid", "g"], "--routers needs --bundle, --pool, --out"),
         (["--routers", "results/x"], "neither FOLDER"),
+        (["--routers", "--executor", "ray"], "--executor goes with sweeps"),
         (["--grid", "g"], "go with --routers"),
         (["--seed", "3", "results/x"], "go with --routers"),
         ([], "--routers, --claims and --compare"),

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from rbx.report.paired import Resampling
-from rbx.report.routers.means import PairedMeans, drawn_prompts, paired_difference
+from rbx.report.routers.means import PairedMeans, drawn_prompts
 
 RESAMPLING = Resampling(n_resamples=400, seed=7)
 
@@ -40,8 +40,7 @@ def test_differences_are_taken_within_a_resample() -> None:
     gap = by_hand()[0] - by_hand()[1]
     interval = PairedMeans(columns(), RESAMPLING).difference(0, 1)
     assert [interval.low, interval.high] == pytest.approx(np.quantile(gap, [0.025, 0.975]).tolist())
-    first, _ = columns()
-    same = paired_difference(first, first, RESAMPLING)
+    same = PairedMeans([columns()[0]] * 2, RESAMPLING).difference(0, 1)
     assert (same.value, same.status) == (0.0, "degenerate")
 
 
