@@ -21,7 +21,6 @@ _TONES: dict[Verdict, Tone] = {
     "not clear": "",
     "not run": "mute",
 }
-_GROWS_WITH_THE_RUN = ("latency", "throughput")
 
 
 def all_tables(study: ClaimsStudy) -> list[Table]:
@@ -192,8 +191,9 @@ def our_value(judged: Judged) -> Value:
         return Value(UNKNOWN, tone="mute")
     ours, scale = finding.ours, scale_of(judged)
     value = Value(scale.written(ours.value), span(ours, scale.write), ours.value, hint=ours.reason)
-    grows = judged.metric is not None and judged.metric.quantity in _GROWS_WITH_THE_RUN
-    return marked(value, *(point.point for point in judged.measured)) if grows else value
+    if judged.metric is None or not judged.metric.depends_on_length:
+        return value
+    return marked(value, *(point.point for point in judged.measured))
 
 
 def _order_value(finding: Finding) -> Value:

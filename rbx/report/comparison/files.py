@@ -18,6 +18,7 @@ from rbx.report.comparison.tables import (
     rate_table,
     settings_table,
 )
+from rbx.report.engine import kinds
 from rbx.report.load import Sweep
 from rbx.report.plain_text import printable
 from rbx.report.summary import nulls
@@ -58,7 +59,10 @@ def _name(sweep: Sweep) -> str:
 
 
 def warnings(found: Comparison) -> Iterator[str]:
-    """Cells that were left out, and policies that are the same by name alone."""
+    """What served either, where that differs; cells left out; policies that are the same by name alone."""
+    a, b = (" · ".join(kinds(sweep)) for sweep in (found.a, found.b))
+    if a != b:
+        yield f"The two were not served alike. A: {a}. B: {b}."
     for letter, sweep in (("A", found.a), ("B", found.b)):
         if sweep.invalid:
             yield f"{len(sweep.invalid)} cells of {letter} are invalid and left out: see its own report."

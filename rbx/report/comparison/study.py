@@ -47,7 +47,7 @@ class Gap:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two sweeps, and every difference between them; metrics that neither has are left out."""
+    """Two sweeps, and every difference between them; metrics that tell nothing are left out."""
 
     a: Sweep
     b: Sweep
@@ -109,10 +109,12 @@ def compare(folder_a: Path, folder_b: Path, resampling: Resampling) -> Compariso
 
 
 def _is_told(metric: Metric, gaps: list[Gap]) -> bool:
-    """Whether some point has the metric; a share that is nought or one everywhere tells nothing."""
+    """Whether some point has the metric; a share that is everywhere as good as can be tells nothing."""
     mine = [gap for gap in gaps if gap.metric is metric]
     values = {value for gap in mine for value in (gap.a, gap.b) if not math.isnan(value)}
-    return bool(values) and not (metric.quantity == "share" and values <= {0.0, 1.0} and len(values) == 1)
+    return bool(values) and not (
+        metric.quantity == "share" and values == {float(bool(metric.higher_is_better))}
+    )
 
 
 def _refusal(folder_a: Path, folder_b: Path, a: Sweep, b: Sweep, matched: Matched) -> str:

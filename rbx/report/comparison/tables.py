@@ -13,7 +13,6 @@ from rbx.report.table import Column, Table, Tone, Value
 from rbx.report.written.files import Named
 
 _ACRONYMS = {"e2e": "E2E", "ttft": "TTFT", "tpot": "TPOT", "slo": "SLO"}
-_GROWS_WITH_THE_RUN = ("latency", "throughput")
 
 
 def named_tables(found: Comparison) -> Iterator[Named]:
@@ -109,7 +108,7 @@ def _gap(found: Gap) -> Value:
         hint=gap.reason,
         tone=tone,
     )
-    if metric.quantity not in _GROWS_WITH_THE_RUN:
+    if not metric.depends_on_length:
         return value
     return marked(value, found.couple.a.point, found.couple.b.point)
 

@@ -49,6 +49,11 @@ class Metric:
     model: str | None = None
     tier: str | None = None
 
+    @property
+    def depends_on_length(self) -> bool:
+        """Whether a longer run gives other figures to a policy that does not keep up with its arrivals."""
+        return self.quantity in ("latency", "throughput")
+
 
 def find_metric(name: str, where: str) -> Metric:
     """The metric of that name; raises ``ConfigError`` that lists all of them."""

@@ -9,11 +9,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from rbx.cli.main import run
 from rbx.errors import StoreError
-from rbx.report.comparison.files import write_comparison
+from rbx.report.comparison.files import warnings, write_comparison
 from rbx.report.comparison.study import Comparison, compare
 from rbx.report.load import read_sweep
 from rbx.report.paired import Resampling
@@ -148,6 +149,34 @@ def test_what_else_differs_is_stated(tmp_path: Path) -> None:
         "config.scheduler.order": ("", "fifo"),
     }
     assert [couple.other_policy for couple in found.matched.couples] == [True] + 5 * [False]
+
+
+def test_what_served_either_is_told_apart_where_it_differs(tmp_path: Path) -> None:
+    found = _compared(tmp_path, SHAPE, replace(SHAPE, synthetic=False))
+    told = "The two were not served alike. A: SYNTHETIC GRID · SIMULATED ENGINE. B: SIMULATED ENGINE."
+    assert list(warnings(found)) == [told]
+    assert told in write_comparison(found, tmp_path / "out").page.read_text(encoding="utf-8")
+    assert list(warnings(compare(tmp_path / "a", tmp_path / "a", QUICK))) == []
+
+
+def _all_failed(columns: dict[str, Any], summary: dict[str, Any]) -> None:
+    n = len(columns["status"])
+    columns["status"] = np.full(n, "error")
+    for name in ("first_token_s", "done_s", "quality"):
+        columns[name] = np.full(n, np.nan)
+    columns["quality_status"] = np.full(n, "missing")
+    columns["cost_usd"] = np.zeros(n)
+    columns["slo_met"] = np.zeros(n, dtype=bool)
+    summary |= {"ok": 0, "error": n}
+
+
+def test_sweeps_of_which_nothing_is_known_still_have_a_page(tmp_path: Path) -> None:
+    """One request, and it failed: no metric has a value."""
+    shape = replace(SHAPE, policies=POLICIES[6:7], rates_per_s=(6.0,), n_requests=1, tamper={0: _all_failed})
+    found = _compared(tmp_path, shape, shape)
+    assert [gap.metric.name for gap in found.gaps] == ["completed_share", "slo_met_share"]
+    written = write_comparison(found, tmp_path / "out")
+    assert written.summary["differences"][0]["a"] == 0.0
 
 
 def test_the_files_speak_of_every_point_and_escape_what_they_show(tmp_path: Path) -> None:
