@@ -19,7 +19,8 @@ BUDGETS = (0.125, 0.25, 0.5, 1.0, 2.0)
 def cascades(material: Material) -> tuple[Allocation, ...]:
     """The cascade at each budget: the answer that counts, and all that were paid on the way there.
 
-    None where the bundle has no cascade, or the grid no texts of answers.
+    Where the best single model costs nothing there is no budget to share, and one cascade, of the best
+    quality. None where the bundle has no cascade, or the grid no texts of answers.
     """
     return tuple(_cascades(material))
 
@@ -32,7 +33,8 @@ def _cascades(material: Material) -> Iterator[Allocation]:
     told = head.answer_scores(people.asked.texts, people.answers)
     single_usd = float(np.nanmean(material.task.cost_usd[:, best_single(material.task)]))
     budgets = [float(f"{share * single_usd:.3g}") for share in BUDGETS]
-    for policy in policies_of(bundle, CASCADE, mean_budget_usd=budgets):
+    settings = {"mean_budget_usd": budgets} if single_usd > 0 else {"cost_weight_per_usd": [0.0]}
+    for policy in policies_of(bundle, CASCADE, **settings):
         asked = asked_router(bundle, policy, material.pool)
         assert isinstance(asked, Cascade)
         ends = asked.planned.last_asked(told)

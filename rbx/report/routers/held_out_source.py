@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from rbx.errors import BundleError
+from rbx.heads.routers.task import RouterTask
 from rbx.report.interval import Interval
 from rbx.report.paired import Resampling
 from rbx.report.routers.allocation import BEST_SINGLE, best_single
@@ -32,17 +34,31 @@ class HeldOutRow:
     against_single: Interval
 
 
-def source_variants(material: Material) -> tuple[Variant, ...]:
-    """The training prompts without each source that both splits have; none where there is only one."""
-    sources = np.array(material.task.sources)
-    shared = [source for source in material.population.sources if (sources == source).any()]
-    if len(set(material.task.sources)) < 2:
-        return ()
-    return tuple(
-        Variant(source, material.task.rows(np.flatnonzero(sources != source).astype(np.int64)))
-        for source in shared
-        if (sources != source).any()
-    )
+def source_variants(material: Material) -> tuple[tuple[Variant, ...], tuple[str, ...]]:
+    """The training prompts without each source that both splits have; none where there is only one.
+
+    Then in words the sources without which too little is left to learn from.
+    """
+    known = set(material.task.sources)
+    found: list[Variant] = []
+    refused: list[str] = []
+    for source in material.population.sources if len(known) > 1 else ():
+        if source not in known:
+            continue
+        try:
+            found.append(Variant(source, _without(material.task, source)))
+        except BundleError as error:
+            refused.append(f"No router could be trained without the source {source}: {error}")
+    return tuple(found), tuple(refused)
+
+
+def _without(task: RouterTask, source: str) -> RouterTask:
+    left = task.rows(np.flatnonzero(np.array(task.sources) != source).astype(np.int64))
+    if unknown := [
+        m for m, length in zip(left.models, left.output_tokens.T, strict=True) if np.isnan(length).all()
+    ]:
+        raise BundleError(f"no training prompt has the length of an answer by {', '.join(unknown)}")
+    return left
 
 
 def held_out_rows(

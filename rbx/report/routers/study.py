@@ -117,9 +117,9 @@ def _retrained(
 ) -> tuple[tuple[HeldOutRow, ...], tuple[LabelNoiseRow, ...], tuple[str, ...]]:
     noisy = noise_variants(material, options.seed)
     noisy = noisy if LABEL_NOISE not in options.skip else noisy[:1]
-    sources = source_variants(material) if HELD_OUT not in options.skip else ()
+    sources, too_little = source_variants(material) if HELD_OUT not in options.skip else ((), ())
     if LABEL_NOISE in options.skip and not sources:
-        return (), (), ()
+        return (), (), too_little
     variants = (*noisy, *sources)
     learnt = learn_again(material.bundle, variants, options.seed, RouterStore(kept), progress)
     plain, full = plain_contenders(material.bundle), learnt[0]
@@ -129,7 +129,7 @@ def _retrained(
         ()
         if LABEL_NOISE in options.skip
         else label_noise_rows(plain, material, learnt[: len(noisy)], options.resampling),
-        tuple(_refusals(variants, learnt)),
+        (*too_little, *_refusals(variants, learnt)),
     )
 
 

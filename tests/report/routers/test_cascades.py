@@ -13,6 +13,7 @@ from rbx.heads.routers.cascade.scorer import AnswerScorer
 from rbx.report.routers.allocation import best_single, references
 from rbx.report.routers.cascades import BUDGETS, cascades
 from rbx.report.routers.population import Material
+from rbx.report.routers.price_vectors import priced
 from rbx.report.routers.routed_quality import rate_allocations
 from tests.report.routers.conftest import QUICK
 
@@ -74,3 +75,14 @@ def test_who_knows_which_answers_are_right_beats_every_single_model(asking: Mate
 def test_without_texts_of_answers_there_is_no_cascade(asking: Material) -> None:
     silent = replace(asking, population=replace(asking.population, answers=None))
     assert cascades(silent) == ()
+
+
+def test_where_answers_are_free_the_cascade_is_judged_by_quality_alone(asking: Material) -> None:
+    """Shares of a budget of nothing are no budgets."""
+    nothing = np.zeros_like(asking.task.price_in_usd)
+    task = replace(asking.task, price_in_usd=nothing, price_out_usd=nothing)
+    pool = priced(asking.pool, dict.fromkeys(asking.pool.models, (0.0, 0.0)))
+    (found,) = cascades(replace(asking, task=task, pool=pool))
+    singles = [allocation.gained(asking.population).mean() for allocation in references(asking)[-3:]]
+    assert found.label == "cascade λ0"
+    assert found.gained(asking.population).mean() > max(singles)

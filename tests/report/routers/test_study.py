@@ -22,6 +22,7 @@ from rbx.report.routers.answers import answers
 from rbx.report.routers.contender import all_contenders, plain_contenders, policies_of
 from rbx.report.routers.curves import curves
 from rbx.report.routers.flips import flip_rows
+from rbx.report.routers.held_out_source import source_variants
 from rbx.report.routers.hull_area import hull
 from rbx.report.routers.label_noise import RATES, falsified
 from rbx.report.routers.means import drawn_prompts
@@ -272,6 +273,26 @@ def test_a_router_that_can_not_be_trained_again_is_named_with_its_reason(
     found = study_routers(material, StudyOptions(0, QUICK, frozenset({"flips", "label-noise"})), tmp_path)
     assert {row.router for row in found.held_out} == {*ROUTER_LABELS, BEST_SINGLE} - {"mlp"}
     assert "mlp could not be trained again (algebra): needs what is not here" in found.refused
+
+
+def test_a_source_without_which_nothing_can_be_learnt_is_named_and_the_rest_goes_on(tmp_path: Path) -> None:
+    """One model was labelled on the training prompts of one source alone."""
+    grid = view(200, 6)
+    score = grid.score.copy()
+    elsewhere = grid.is_train & (np.array(grid.sources) != "algebra")
+    score[elsewhere, grid.models.index("extra")] = np.nan
+    grid = dataclasses.replace(grid, score=score)
+    material = material_of(grid, bundle_of(grid, "linear"))
+    found = study_routers(material, StudyOptions(0, QUICK, frozenset({"flips", "label-noise"})), tmp_path)
+    assert {row.source for row in found.held_out} == set(material.population.sources) - {"algebra"}
+    assert found.refused == (
+        "No router could be trained without the source algebra: no training prompt has a score for extra",
+    )
+    unpriced = material.task.output_tokens.copy()
+    unpriced[np.array(material.task.sources) != "poetry", 0] = np.nan
+    task = dataclasses.replace(material.task, output_tokens=unpriced)
+    _, refused = source_variants(dataclasses.replace(material, task=task))
+    assert any("poetry: no training prompt has the length of an answer by large" in line for line in refused)
 
 
 def test_parts_that_are_skipped_are_empty_and_train_nothing(
