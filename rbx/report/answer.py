@@ -183,11 +183,15 @@ def _leaders(analysis: Analysis) -> tuple[AnswerList, ...]:
     best = tuple(line for plane in PLANES if (line := _winner(analysis, plane)))
     lists = [
         AnswerList(
-            "Policies that no other beats", front, "No other is at least as good in both and better in one."
+            "Policies that no other beats",
+            front,
+            "No other is at least as good in both and better in one, by the estimates.",
         )
     ]
     if best:
-        lists.append(AnswerList(f"Best without loss of quality against {analysis.baseline_label}", best))
+        title = f"Best without loss of quality against {analysis.baseline_label}"
+        note = "By the estimates; intervals of the differences stand in the table of the best policies."
+        lists.append(AnswerList(title, best, note))
     return tuple(lists)
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rbx.report.analysis import Analysis
-from rbx.report.answer import AnswerList, Fought, answer, compared
+from rbx.report.answer import AnswerList, Fought, answer, compared, few
 from rbx.report.decision_tables import saturation_warnings
 from rbx.report.engine import served_words
 from rbx.report.live_tables import live_warnings
@@ -104,6 +104,11 @@ def _warnings(analysis: Analysis) -> Iterable[str]:
     sweep = analysis.sweep
     yield from _coverage(sweep.manifest)
     yield from _cut_answers(sweep.manifest)
+    if known := [result.point.label for result in analysis.results if result.point.is_reference]:
+        yield (
+            "References know what nobody knows of a live request; they are shown and count in no comparison: "
+            f"{few(known)}."
+        )
     yield from saturation_warnings(analysis)
     if sweep.invalid:
         named = [f"{cell.spec.label} at λ = {cell.spec.rate_per_s:g}" for cell in sweep.invalid]

@@ -11,6 +11,7 @@ from rbx.config.policy import RoutedPolicy
 from rbx.config.references import REFERENCES
 from rbx.report.analysis import analyse
 from rbx.report.answer import answer
+from rbx.report.headline import headline
 from rbx.report.load import read_sweep
 from rbx.report.paired import Resampling
 from tests.report.sweeps import POLICIES, SweepShape, write_sweep
@@ -56,7 +57,12 @@ def test_it_is_not_counted_among_those_that_could_lead(tmp_path: Path, router: s
         tamper={0: perfect},
     )
     sweep = read_sweep(write_sweep(tmp_path / "sweep", shape))
-    lists = answer(analyse(sweep, baseline=None, resampling=Resampling(n_resamples=50)))
-    lines = [line for each in lists for line in each.lines]
+    analysis = analyse(sweep, baseline=None, resampling=Resampling(n_resamples=50))
+    lines = [line for each in answer(analysis) for line in each.lines]
     assert any(" of 3: " in line for line in lines)
     assert not any(router in line for line in lines)
+    told = [line for line in headline(analysis).warnings if line.startswith("References know")]
+    assert told == [
+        "References know what nobody knows of a live request; they are shown and count in no comparison: "
+        f"{of(router).label}."
+    ]

@@ -22,7 +22,8 @@ def on_time_answer(study: OnTimeStudy | None) -> tuple[AnswerList, ...]:
     note = (
         "In time: first token within the request's target, counted from its scheduled arrival. "
         "OnTimeUtility: mean over all scheduled requests of quality − w·cost if in time, else 0, with "
-        f"w = {study.rule.cost_weight_per_usd:g} per USD. Intervals over blocks of time."
+        f"w = {study.rule.cost_weight_per_usd:g} per USD. "
+        + ("Leads: by the estimate." if comparison is None else "Intervals over blocks of time.")
     )
     return (AnswerList(title, lines, note),)
 

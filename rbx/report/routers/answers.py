@@ -33,6 +33,7 @@ class _OfRouter(Protocol):
 
 
 _Row = TypeVar("_Row", bound=_OfRouter)
+_Any = TypeVar("_Any")
 
 
 def answers(study: RouterStudy) -> tuple[AnswerList, ...]:
@@ -52,34 +53,42 @@ def answers(study: RouterStudy) -> tuple[AnswerList, ...]:
 def _best(study: RouterStudy) -> Iterator[str]:
     routers = [row for row in study.routers if not row.is_fixed]
     if routers:
-        yield _quality(study, max(routers, key=lambda row: row.quality.value))
+        yield _quality(study, *_first(routers, lambda row: row.quality.value))
         yield from _thrift(routers)
         if study.material.population.is_informative.any():
-            yield _hits(study, max(routers, key=lambda row: row.picks_informative.value))
+            yield _hits(study, *_first(routers, lambda row: row.picks_informative.value))
     if ranked := [row for row in _rivals(study.concordance) if np.isfinite(row.macro.value)]:
-        told = max(ranked, key=lambda row: row.macro.value)
+        told, level = _first(ranked, lambda row: row.macro.value)
         index = "concordance" if study.material.population.is_graded else "AUC"
         mean = _plain(told.macro, score)
-        yield f"Knows best which prompts a model answers (mean {index}): {told.router}, {mean}."
+        yield f"Knows best which prompts a model answers (mean {index}): {told.router}{level}, {mean}."
     if calibrated := _rivals(study.calibration):
-        honest = min(calibrated, key=lambda row: row.error.value)
-        yield f"Best calibrated: {honest.router}, error {_plain(honest.error, score)}."
+        honest, level = _first(calibrated, lambda row: -row.error.value)
+        yield f"Best calibrated: {honest.router}{level}, error {_plain(honest.error, score)}."
     if curves := _swept(study):
-        area = max(curves, key=lambda curve: curve.area.value)
+        area, level = _first(curves, lambda curve: curve.area.value)
         yield (
-            f"Over the whole range of costs (AIQ): {area.label}, {_plain(area.area, score)}; "
+            f"Over the whole range of costs (AIQ): {area.label}{level}, {_plain(area.area, score)}; "
             f"{_moved(area.against_singles, score)} to single models mixed at random."
         )
     yield from _steadiest(study)
 
 
-def _quality(study: RouterStudy, best: RoutedRow) -> str:
+def _first(rows: Sequence[_Any], value: Callable[[_Any], float]) -> tuple[_Any, str]:
+    """The row of the highest value, and in words how many others have the very same."""
+    best = max(rows, key=value)
+    level = sum(value(row) == value(best) for row in rows) - 1
+    return best, f" (level with {level} more)" if level else ""
+
+
+def _quality(study: RouterStudy, best: RoutedRow, level: str) -> str:
     reference = {row.label: row for row in study.rows}
     gap = reference[ORACLE].quality.value - reference[BEST_SINGLE].quality.value
     closed = percent(best.against[BEST_SINGLE].value / gap) if gap > 0 else "nothing, as there is none"
     return (
-        f"Quality: {best.label}, {_plain(best.quality, score)}; {_moved(best.against[BEST_SINGLE], score)} "
-        f"to the best single model, {_moved(best.against[PER_SOURCE], score)} to the best of each source, "
+        f"Quality: {best.label}{level}, {_plain(best.quality, score)}; "
+        f"{_moved(best.against[BEST_SINGLE], score)} to the best single model, "
+        f"{_moved(best.against[PER_SOURCE], score)} to the best of each source, "
         f"{_moved(best.against[RANDOM], score)} to random. Of the way from best single to oracle "
         f"({score(reference[ORACLE].quality.value)}) that is {closed}."
     )
@@ -99,10 +108,10 @@ def _thrift(routers: Sequence[RoutedRow]) -> Iterator[str]:
         )
 
 
-def _hits(study: RouterStudy, best: RoutedRow) -> str:
+def _hits(study: RouterStudy, best: RoutedRow, level: str) -> str:
     random = next(row for row in study.rows if row.label == RANDOM)
     return (
-        f"Picks a best model most often where the labels differ: {best.label}, "
+        f"Picks a best model most often where the labels differ: {best.label}{level}, "
         f"{_plain(best.picks_informative, percent_1)}; random {percent_1(random.picks_informative.value)}."
     )
 

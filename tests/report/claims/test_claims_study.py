@@ -176,7 +176,7 @@ def test_a_pattern_takes_in_no_reference(tmp_path: Path, router: str) -> None:
 
 
 def test_a_best_by_a_metric_that_the_pool_has_not_is_not_run(folder: Path) -> None:
-    by = [best("*", by=metric) for metric in ("label_mean:GPT-9", "tier_share:moon")]
+    by = [best("*", by=metric, want="highest") for metric in ("label_mean:GPT-9", "tier_share:moon")]
     for found, word in zip(
         judged([_value("quality", of) for of in by], s=folder), ("model", "tier"), strict=True
     ):

@@ -335,7 +335,9 @@ def test_the_answer_is_told_in_whole_sentences(study: RouterStudy) -> None:
     assert len(lines) >= 10
     assert all(line.endswith(".") for line in lines)
     best = max((row for row in study.routers if not row.is_fixed), key=lambda row: row.quality.value)
-    assert lines[0].startswith(f"Quality: {best.label}, {best.quality.value:.3f} ")
+    alike = sum(row.quality.value == best.quality.value for row in study.routers if not row.is_fixed) - 1
+    level = f" (level with {alike} more)" if alike else ""
+    assert lines[0].startswith(f"Quality: {best.label}{level}, {best.quality.value:.3f} ")
     ahead = [row.label for row in study.routers if row.against[BEST_SINGLE].low > 0]
     claim = next(line for line in lines if line.startswith("Better than the best single model"))
     assert f"only {len(ahead)} of {len(study.routers)}" in claim if ahead else "none of" in claim
@@ -403,6 +405,16 @@ def test_where_no_label_differs_nobody_is_called_best_at_telling_them_apart(told
     lines = " ".join(answers(study)[0].lines)
     assert "Knows best" not in lines
     assert "Picks a best model most often" not in lines
+
+
+def test_routers_of_the_very_same_figure_are_not_told_as_one_that_is_best(told: RouterStudy) -> None:
+    first = next(row for row in told.routers if not row.is_fixed)
+    rows = tuple(
+        dataclasses.replace(row, quality=first.quality, shares=first.shares) if row.kind == "router" else row
+        for row in told.rows
+    )
+    line = answers(dataclasses.replace(told, rows=rows))[0].lines[0]
+    assert line.startswith(f"Quality: {told.routers[0].label} (level with {len(told.routers) - 1} more), ")
 
 
 def test_an_interval_without_width_is_sure_of_nothing(told: RouterStudy) -> None:
