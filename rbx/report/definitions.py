@@ -60,7 +60,7 @@ DEFINITIONS = (
         "a cell; a failed request has not completed",
     ),
     Definition("goodput", "requests that met the target ÷ arrival window", "scheduled"),
-    Definition("decision time", "batch wait + encode + score, mean", "sent"),
+    Definition("decision time", "scoring wait + batch wait + encode + score, mean", "sent"),
     Definition("busy", "Σ busy seconds of the instances ÷ (instances × duration)", "instances"),
     Definition("exhausted", "answers that the budget's cap or cut ended ÷ ok", "ok"),
     Definition("oracle", "mean of each prompt's best label, among models that have one", "workload"),
@@ -84,8 +84,9 @@ DEFINITIONS = (
     Definition("batch size", "requests ÷ batches", "sent"),
     Definition(
         "decision saturated",
-        f"mean batch wait above {SATURATED_WAIT_S:g} s, or above {LONGEST_WINDOW_S:g} s and above "
-        f"{percent(SATURATED_TTFT_SHARE)} of mean TTFT: requests queue for the decision",
+        f"mean wait for the batch, or to be scored before it, above {SATURATED_WAIT_S:g} s, or above "
+        f"{LONGEST_WINDOW_S:g} s and above {percent(SATURATED_TTFT_SHARE)} of mean TTFT: requests queue for "
+        "the decision",
         "a policy at one rate",
     ),
     Definition(

@@ -7,12 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from rbx.durable import write_json, write_table, write_text
-from rbx.errors import StoreError
 from rbx.report.analysis import Analysis, analyse
 from rbx.report.cells_table import cells_table
 from rbx.report.engine import kinds
 from rbx.report.figures import draw_all
-from rbx.report.figures.files import clear_stale, write_drawings
+from rbx.report.figures.files import SUFFIXES, write_drawings
 from rbx.report.load import read_sweep
 from rbx.report.ontime.csv import on_time_csv
 from rbx.report.page import render_page
@@ -20,6 +19,7 @@ from rbx.report.page_tables import page_tables
 from rbx.report.paired import Resampling
 from rbx.report.summary import summarise
 from rbx.report.written.files import write_tables
+from rbx.report.written.stale import clear_stale
 
 
 @dataclass(frozen=True)
@@ -47,15 +47,12 @@ def write_report(
     summary = summarise(analysis)
     out = folder / "report"
     figures = out / "figures"
-    try:
-        written = write_drawings(drawings, figures)
-        (out / "index.html").write_text(page, encoding="utf-8")
-    except OSError as error:
-        raise StoreError(f"{out}: can't be written: {error.strerror or error}") from None
+    written = write_drawings(drawings, figures)
+    write_text(page, out / "index.html")
     write_table(cells_table(sweep), out / "cells.parquet")
     write_json(summary, out / "summary.json")
     write_tables(out / "tables", tables.named(), " · ".join(kinds(sweep)))
     if analysis.on_time is not None:
         write_text(on_time_csv(analysis.on_time), out / "on_time.csv")
-    clear_stale(figures, written)
+    clear_stale(figures, written, SUFFIXES)
     return Report(out / "index.html", summary, analysis)

@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from rbx.durable import write_json, write_text
-from rbx.errors import StoreError
 from rbx.report.claims.drawings import draw_claims
 from rbx.report.claims.page import render_page
 from rbx.report.claims.study import ClaimsStudy
 from rbx.report.claims.summary import claims_csv, summarise
 from rbx.report.claims.tables import all_tables
 from rbx.report.claims.words import answers, interval_words, lead, warnings
-from rbx.report.figures.files import clear_stale, write_drawings
+from rbx.report.figures.files import SUFFIXES, write_drawings
+from rbx.report.written.stale import clear_stale
 from rbx.report.written.table_latex import latex_table
 from rbx.report.written.table_markdown import markdown_table, markdown_text
 
@@ -34,17 +34,13 @@ def write_claims(study: ClaimsStudy, out: Path) -> ClaimsReport:
     """
     drawings = list(draw_claims(study))
     summary = summarise(study)
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-        written = write_drawings(drawings, out / "figures")
-    except OSError as error:
-        raise StoreError(f"{out}: can't be written: {error.strerror or error}") from None
+    written = write_drawings(drawings, out / "figures")
     write_text(claims_csv(study), out / "claims.csv")
     write_text(_markdown(study), out / "claims.md")
     write_text(_latex(study), out / "claims.tex")
     write_json(summary, out / "summary.json")
     write_text(render_page(study, drawings), out / "index.html")
-    clear_stale(out / "figures", written)
+    clear_stale(out / "figures", written, SUFFIXES)
     return ClaimsReport(out / "index.html", summary)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from rbx.config.claims import BoundClaim, DifferenceClaim, OrderClaim, SignClaim
+from rbx.report.bootstrap import LEVEL
 from rbx.report.claims.finding import VERDICTS, Finding, Verdict
 from rbx.report.claims.off_by import off_by
 from rbx.report.claims.scale import Scale, scale_of
@@ -74,7 +75,7 @@ def artefact_tables(study: ClaimsStudy) -> Iterator[Table]:
         Column("claim", numeric=False),
         Column("says", numeric=False),
         Column("published"),
-        Column("ours", "with a 95 % bootstrap interval over prompts"),
+        Column("ours", f"with a {percent(LEVEL)} bootstrap interval over prompts"),
         Column("off by", "ours ÷ published − 1"),
         Column("verdict", numeric=False),
         Column("remark", "where it does not hold: why we differ", numeric=False),

@@ -116,7 +116,9 @@ def _gap(found: Gap) -> Value:
 def settings_table(found: Comparison) -> Table:
     """Keys of the two manifests that differ."""
     columns = (Column("key", numeric=False), Column("A", numeric=False), Column("B", numeric=False))
-    rows = tuple((Value(each.key), Value(each.a or "–"), Value(each.b or "–")) for each in found.settings)
+    rows = tuple(
+        (Value(each.key), Value(each.a or UNKNOWN), Value(each.b or UNKNOWN)) for each in found.settings
+    )
     return Table("What else differs", "From the manifests of both.", columns, rows)
 
 

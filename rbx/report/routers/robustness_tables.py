@@ -9,7 +9,7 @@ from rbx.report.number import percent, score, usd_per_thousand
 from rbx.report.routers.allocation import BEST_SINGLE
 from rbx.report.routers.label_noise import RATES
 from rbx.report.routers.study import RouterStudy
-from rbx.report.routers.tables import percent_1, population_words
+from rbx.report.routers.tables import against, percent_1, population_words
 from rbx.report.table import Column, Table, Value, change, estimate
 
 
@@ -98,9 +98,7 @@ def held_out_table(study: RouterStudy) -> Table:
                 estimate(row.full, score),
                 estimate(row.without, score),
                 change(row.difference, score, lower_is_better=False),
-                Value("–", tone="mute")
-                if row.router == BEST_SINGLE
-                else change(row.against_single, score, lower_is_better=False),
+                against(row.router == BEST_SINGLE, row.against_single, score),
             )
             for row in study.held_out
         ),
@@ -149,9 +147,7 @@ def neighbour_table(study: RouterStudy) -> Table:
             (
                 Value(f"{row.k}", sub="the bundle's" if row.is_own else "", sort=float(row.k)),
                 estimate(row.quality, score),
-                Value("–", tone="mute")
-                if row.is_own
-                else change(row.difference, score, lower_is_better=False),
+                against(row.is_own, row.difference, score),
                 estimate(row.picks_best, percent_1),
                 estimate(row.changed, percent_1),
             )

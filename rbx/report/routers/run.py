@@ -9,13 +9,14 @@ from typing import Any
 from rbx.durable import write_json, write_text
 from rbx.errors import StoreError
 from rbx.heads.progress import Progress, silent
-from rbx.report.figures.files import clear_stale, write_drawings
+from rbx.report.figures.files import SUFFIXES, write_drawings
 from rbx.report.routers.csv_tables import csv_tables
 from rbx.report.routers.drawings import draw_routers
 from rbx.report.routers.page import render_page
 from rbx.report.routers.population import Material
 from rbx.report.routers.study import RouterStudy, StudyOptions, study_routers
 from rbx.report.routers.summary import summarise
+from rbx.report.written.stale import clear_stale
 
 
 @dataclass(frozen=True)
@@ -43,18 +44,12 @@ def write_router_report(
     study = study_routers(material, options, out / "retrained", progress)
     drawings = list(draw_routers(study))
     summary = summarise(study)
-    tables = csv_tables(study)
-    for name, text in tables.items():
-        write_text(text, folders["tables"] / name)
-    try:
-        written = write_drawings(drawings, folders["figures"])
-        for stale in sorted(
-            set(folders["tables"].glob("*.csv")) - {folders["tables"] / name for name in tables}
-        ):
-            stale.unlink()
-    except OSError as error:
-        raise StoreError(f"{out}: can't be written: {error.strerror or error}") from None
+    tables = {folders["tables"] / name: text for name, text in csv_tables(study).items()}
+    for path, text in tables.items():
+        write_text(text, path)
+    written = write_drawings(drawings, folders["figures"])
     write_json(summary, out / "summary.json")
     write_text(render_page(study, drawings), out / "index.html")
-    clear_stale(folders["figures"], written)
+    clear_stale(folders["tables"], set(tables), (".csv",))
+    clear_stale(folders["figures"], written, SUFFIXES)
     return RouterReport(out / "index.html", summary, study)

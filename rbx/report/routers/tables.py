@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from rbx.report.interval import Interval
 from rbx.report.number import UNKNOWN, percent, score, signed, significant, span, usd_per_thousand
 from rbx.report.routers.allocation import BEST_SINGLE, PER_SOURCE, RANDOM
 from rbx.report.routers.calibration import CalibrationRow
 from rbx.report.routers.routed_quality import RoutedRow
 from rbx.report.routers.study import RouterStudy
-from rbx.report.table import Column, Table, Value, change, estimate, number
+from rbx.report.table import Column, Table, Value, Write, change, estimate, number
 
 _GOES_TO = 4
 
@@ -60,15 +61,14 @@ def _routed_values(row: RoutedRow) -> tuple[Value, ...]:
     return (
         _name(row),
         estimate(row.quality, score),
-        *(_against(row, name) for name in (BEST_SINGLE, RANDOM, PER_SOURCE)),
+        *(
+            against(row.label == reference, row.against[reference], score)
+            for reference in (BEST_SINGLE, RANDOM, PER_SOURCE)
+        ),
         estimate(row.cost_usd, usd_per_thousand),
-        Value("–", tone="mute")
-        if row.label == BEST_SINGLE
-        else change(row.cost_against, usd_per_thousand, lower_is_better=True),
+        against(row.label == BEST_SINGLE, row.cost_against, usd_per_thousand, lower_is_better=True),
         estimate(row.picks_best, percent_1),
-        Value("–", tone="mute")
-        if row.label == RANDOM
-        else change(row.picks_against_random, percent_1, lower_is_better=False),
+        against(row.label == RANDOM, row.picks_against_random, percent_1),
         estimate(row.picks_informative, percent_1),
     )
 
@@ -77,10 +77,11 @@ def _name(row: RoutedRow) -> Value:
     return Value(row.label, tone="" if row.kind == "router" else "mute")
 
 
-def _against(row: RoutedRow, reference: str) -> Value:
-    if row.label == reference:
-        return Value("–", tone="mute")
-    return change(row.against[reference], score, lower_is_better=False)
+def against(is_itself: bool, interval: Interval, write: Write, *, lower_is_better: bool = False) -> Value:
+    """A difference to a reference; a dash in the reference's own row."""
+    if is_itself:
+        return Value(UNKNOWN, tone="mute")
+    return change(interval, write, lower_is_better=lower_is_better)
 
 
 def source_table(study: RouterStudy) -> Table:
@@ -228,9 +229,7 @@ def area_table(study: RouterStudy) -> Table:
                 Value(curve.trade_off),
                 number(float(len(curve.settings)), lambda n: f"{n:g}"),
                 estimate(curve.area, score),
-                Value("–", tone="mute")
-                if curve is study.curves[-1]
-                else change(curve.against_singles, score, lower_is_better=False),
+                against(curve is study.curves[-1], curve.against_singles, score),
                 number(curve.corners[-1][1], score),
                 number(curve.corners[-1][0], usd_per_thousand),
             )

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from rbx.errors import StoreError
 from rbx.report.table import Table
+from rbx.report.written.stale import clear_stale
 from rbx.report.written.table_csv import csv_table
 from rbx.report.written.table_latex import latex_table
 from rbx.report.written.table_markdown import markdown_table
@@ -24,10 +25,9 @@ def write_tables(folder: Path, tables: Iterable[Named], stamp: str) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         written = {path for name, table in tables for path in _write(folder / name, table, stamp)}
-        for path in sorted({each for suffix in SUFFIXES for each in folder.glob(f"*{suffix}")} - written):
-            path.unlink()
     except OSError as error:
         raise StoreError(f"{folder}: can't be written: {error.strerror or error}") from None
+    clear_stale(folder, written, SUFFIXES)
 
 
 def file_name(caption: str) -> str:

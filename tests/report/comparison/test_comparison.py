@@ -16,6 +16,7 @@ from rbx.cli.main import run
 from rbx.errors import StoreError
 from rbx.report.comparison.files import warnings, write_comparison
 from rbx.report.comparison.study import Comparison, compare
+from rbx.report.comparison.tables import _gap, overview_table
 from rbx.report.load import read_sweep
 from rbx.report.paired import Resampling
 from rbx.report.point import to_points
@@ -56,6 +57,34 @@ def test_a_shift_of_every_request_is_found_and_nothing_else(tmp_path: Path) -> N
             assert gap.gap.status == "degenerate"
     assert found.settings == ()
     assert (found.matched.only_a, found.matched.only_b) == ((), ())
+
+
+def test_better_and_worse_go_by_the_sense_of_each_metric(tmp_path: Path) -> None:
+    """B answers later, and better, for more money, at every point; nothing else moves."""
+
+    def other(columns: dict[str, Any], summary: dict[str, Any]) -> None:
+        more = np.random.default_rng(0).random(len(columns["done_s"]))
+        columns["done_s"] = columns["done_s"] + 1.0 + more
+        columns["cost_usd"] = columns["cost_usd"] * (2.0 + more)
+        columns["quality"] = 0.5 * columns["quality"] + 0.5 - 0.01 * more
+
+    found = _compared(tmp_path, SHAPE, replace(SHAPE, tamper=dict.fromkeys(range(6), other)))
+    rows = {row[0].text: [value.text for value in row[1:5]] for row in overview_table(found).rows}
+    assert rows["quality"] == ["6", "6", "0", "0"]
+    for worse in ("mean E2E, s", "p99 E2E, s", "cost per request, $ / 1,000"):
+        assert rows[worse] == ["6", "0", "6", "0"], worse
+    assert rows["mean TTFT, s"] == ["6", "0", "0", "6"]
+    tones = {
+        (gap.metric.name, _gap(gap).tone)
+        for gap in found.gaps
+        if gap.metric.name in ("quality", "mean_e2e_s", "cost_per_request_usd", "mean_ttft_s")
+    }
+    assert tones == {
+        ("quality", "good"),
+        ("mean_e2e_s", "bad"),
+        ("cost_per_request_usd", "bad"),
+        ("mean_ttft_s", ""),
+    }
 
 
 def test_figures_are_those_of_each_sweeps_own_report(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from rbx.report.paired import Resampling
 from rbx.report.routers.calibration import calibration_row, equal_mass_bins
+from rbx.report.routers.means import drawn_prompts
 from rbx.report.routers.population import Material, Population
 
 QUICK = Resampling(n_resamples=200)
@@ -54,6 +55,28 @@ def test_the_error_is_the_weighted_gap_of_bins(material: Material) -> None:
     assert row.error.value == pytest.approx(by_hand)
     assert row.outside == pytest.approx(float(((score < 0) | (score > 1)).mean()))
     assert sum(each.n for each in row.bins) == row.n_values == 300
+
+
+def test_intervals_are_those_of_bins_filled_anew_from_the_drawn_prompts(material: Material) -> None:
+    rng = np.random.default_rng(4)
+    score = np.round(rng.normal(0.5, 0.3, (60, 2)), 1)
+    label = (rng.random((60, 2)) < 0.5).astype(np.float64)
+    resampling = Resampling(n_resamples=150, seed=5)
+    row = calibration_row("any", score, people(material, label), resampling)
+    bins = equal_mass_bins(score)
+    errors, observed = [], []
+    for counts in drawn_prompts(60, resampling):
+        for drawn in counts:
+            rows = np.repeat(np.arange(60), drawn)
+            which, s, y = bins[rows].ravel(), score[rows].ravel(), label[rows].ravel()
+            errors.append(
+                sum((which == k).mean() * abs((s - y)[which == k].mean()) for k in np.unique(which))
+            )
+            observed.append(y[which == 2].mean())
+    ends = [0.025, 0.975]
+    assert [row.error.low, row.error.high] == pytest.approx(np.quantile(errors, ends).tolist())
+    third = row.bins[2].observed
+    assert [third.low, third.high] == pytest.approx(np.quantile(observed, ends).tolist())
 
 
 def test_a_forecast_that_knows_the_chances_is_nearly_calibrated(material: Material) -> None:
