@@ -105,18 +105,25 @@ class AvengersPro:
 
 
 def train(task: RouterTask, seed: int) -> AvengersPro:
-    """Choose the number of clusters on held-out prompts, then cluster all of them."""
+    """Choose the number of clusters on held-out prompts, then cluster all of them.
+
+    A fold that tells nothing is passed over: one in which no prompt has everything of every model, or whose
+    rest has nothing of some model.
+    """
     sizes = [k for k in CLUSTERS if k <= len(task.texts) // 2] or [1]
+    known = ~(np.isnan(task.score) | np.isnan(task.cost_usd))
     held_out = []
     for clusters in sizes:
         rng = np.random.default_rng([seed, clusters])
         gains = [
-            _utility(_fit(task.rows(kept), clusters, seed, starts=1), task.rows(held))
-            for kept, held in task.folds(rng)
+            _utility(_fit(task, kept, clusters, seed, starts=1), task, held)
+            for kept, fold in task.folds(rng)
+            if known[kept].any(axis=0).all() and len(held := fold[known[fold].all(axis=1)])
         ]
-        held_out.append((clusters, float(np.mean(gains))))
+        held_out.append((clusters, float(np.mean(gains)) if gains else 0.0))
     best = max(held_out, key=lambda tried: tried[1])[0]
-    return replace(_fit(task, best, seed, starts=STARTS), held_out=tuple(held_out))
+    everything = np.arange(len(task.texts))
+    return replace(_fit(task, everything, best, seed, starts=STARTS), held_out=tuple(held_out))
 
 
 def restore(described: dict[str, Any], arrays: Arrays) -> AvengersPro:
@@ -136,17 +143,17 @@ def restore(described: dict[str, Any], arrays: Arrays) -> AvengersPro:
     )
 
 
-def _fit(task: RouterTask, clusters: int, seed: int, starts: int) -> AvengersPro:
+def _fit(task: RouterTask, rows: Ints, clusters: int, seed: int, starts: int) -> AvengersPro:
     from sklearn.cluster import KMeans
 
-    means = KMeans(clusters, n_init=starts, random_state=seed).fit(task.embeddings.astype(np.float64))
+    means = KMeans(clusters, n_init=starts, random_state=seed).fit(task.embeddings[rows].astype(np.float64))
     member = np.eye(clusters)[means.labels_]
     return AvengersPro(
         models=task.models,
         centres=np.asarray(means.cluster_centers_, dtype=np.float64),
-        quality=labelled_means(member, task.score),
-        input_tokens=labelled_means(member, task.input_tokens[:, None].astype(np.float64))[:, 0],
-        output_tokens=labelled_means(member, task.output_tokens),
+        quality=labelled_means(member, task.score[rows]),
+        input_tokens=labelled_means(member, task.input_tokens[rows, None].astype(np.float64))[:, 0],
+        output_tokens=labelled_means(member, task.output_tokens[rows]),
         price_in_usd=task.price_in_usd,
         price_out_usd=task.price_out_usd,
     )
@@ -158,16 +165,16 @@ def _thrift(cost_usd: Floats) -> Floats:
     return np.asarray(1.0 - cost_usd / np.where(largest > 0, largest, 1.0))
 
 
-def _utility(head: AvengersPro, held: RouterTask) -> float:
-    """Mean over the published p_w of p_w·quality + (1 − p_w)·(1 − cost ÷ the dearest model's)."""
-    known = ~(np.isnan(held.score) | np.isnan(held.cost_usd)).any(axis=1)
-    score, cost_usd = held.score[known], held.cost_usd[known]
-    if not len(score):
-        return 0.0
-    thrift = _thrift(cost_usd)
-    rows = np.arange(len(score))
+def _utility(head: AvengersPro, task: RouterTask, held: Ints) -> float:
+    """Mean over the published p_w of p_w·quality + (1 − p_w)·(1 − cost ÷ the dearest model's).
+
+    ``held`` are rows of which all is known.
+    """
+    score, thrift = task.score[held], _thrift(task.cost_usd[held])
+    prompts = AskedPrompts([task.texts[row] for row in held.tolist()], task.embeddings[held])
+    rows = np.arange(len(held))
     gained = []
     for weight in PERFORMANCE_WEIGHTS:
-        pick = head.weighing(weight).score(held.prompts)[known].argmax(axis=1)
+        pick = head.weighing(weight).score(prompts).argmax(axis=1)
         gained.append(np.mean(weight * score[rows, pick] + (1.0 - weight) * thrift[rows, pick]))
     return float(np.mean(gained))

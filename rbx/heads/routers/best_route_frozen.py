@@ -80,20 +80,14 @@ class BestRouteFrozen:
 
 
 def train(task: RouterTask, seed: int) -> BestRouteFrozen:
-    """Fit the best model (``best_models``) of prompts with every label: of others nobody knows it.
-
-    Raises ``BundleError`` where fewer than two have them.
-    """
-    complete = np.flatnonzero(~np.isnan(task.score).any(axis=1))
-    if len(complete) < 2:
-        raise BundleError(
-            "fewer than two training prompts have a label of every model: nothing tells which answers best"
-        )
-    _, best = best_models(task.rows(complete))
-    embeddings = task.embeddings[complete].astype(np.float64)
-    order = np.random.default_rng([seed, 37]).permutation(len(complete))
-    cut = max(1, round(HELD_OUT * len(complete)))
+    """Fit the best model of each prompt; raises ``BundleError`` as ``best_models`` does."""
+    rows, best = best_models(task)
+    embeddings = task.embeddings[rows].astype(np.float64)
+    order = np.random.default_rng([seed, 37]).permutation(len(rows))
+    cut = max(1, round(HELD_OUT * len(rows)))
     held, kept = order[:cut], order[cut:]
+    # A model that is best on held-out prompts alone has no probability under any strength: it tells none apart.
+    held = held[np.isin(best[held], best[kept])]
     losses = [
         _loss(*_fit(embeddings[kept], best[kept], strength, task.n_models), embeddings[held], best[held])
         for strength in STRENGTHS
@@ -140,8 +134,8 @@ def _fit(embeddings: Floats, best: Ints, strength: float, n_models: int) -> tupl
 
 
 def _loss(weights: Floats, offset: Floats, embeddings: Floats, best: Ints) -> float:
-    """Mean cross-entropy; infinite where a model was best that never was in training."""
+    """Cross-entropy, summed over prompts."""
     logits = embeddings @ weights + offset
     logits -= logits.max(axis=1, keepdims=True)
     chosen = logits[np.arange(len(best)), best] - np.log(np.exp(logits).sum(axis=1))
-    return float(-chosen.mean())
+    return float(-chosen.sum())

@@ -95,7 +95,7 @@ def _fit(embeddings: Embeddings, target: Floats, seed: int) -> Network:
     network = MLPRegressor(
         hidden_layer_sizes=HIDDEN,
         alpha=1e-5,
-        batch_size=min(256, int(0.9 * known.sum())),
+        batch_size=max(1, min(256, int(0.9 * known.sum()))),
         learning_rate_init=1e-3,
         max_iter=50,
         early_stopping=bool(known.sum() >= 20),

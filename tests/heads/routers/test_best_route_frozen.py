@@ -9,7 +9,7 @@ import pytest
 
 from rbx.errors import BundleError
 from rbx.heads.routers.best_route.train import best_models
-from rbx.heads.routers.best_route_frozen import BestRouteFrozen, train
+from rbx.heads.routers.best_route_frozen import STRENGTHS, BestRouteFrozen, train
 from tests.heads.routers.planted import kinds, planted
 
 
@@ -57,6 +57,17 @@ def test_prompts_with_a_label_missing_teach_nothing() -> None:
             ),
             0,
         )
+
+
+def test_a_model_that_is_best_on_held_out_prompts_alone_does_not_choose_the_strength() -> None:
+    task = planted()
+    held = np.random.default_rng([0, 37]).permutation(len(task.score))[0]
+    small_and_middle = task.score * np.array([1.0, 1.0, 0.0]) + np.array([0.1, 0.1, 0.0])
+    once = small_and_middle.copy()
+    once[held] = (0.0, 0.0, 1.0)
+    # A frozen encoder that tells the kinds apart wants a weak penalty, whoever is best once.
+    assert train(replace(task, score=small_and_middle), 0).strength > STRENGTHS[0]
+    assert train(replace(task, score=once), 0).strength > STRENGTHS[0]
 
 
 def test_a_model_that_is_never_best_is_never_chosen() -> None:

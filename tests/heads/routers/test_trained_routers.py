@@ -51,6 +51,23 @@ def test_missing_labels_are_left_out_and_never_count_as_failures(name: str) -> N
     assert (picked[kinds(fresh) == 2] == 2).mean() > 0.6
 
 
+@pytest.mark.parametrize("name", [name for name in PLAIN_ROUTERS if name != "best-route-frozen"])
+@pytest.mark.parametrize("labels", [1, 2, 5])
+def test_a_model_with_few_labels_is_learnt_from_those(name: str, labels: int) -> None:
+    task = planted()
+    score = task.score.copy()
+    score[labels:, 2] = np.nan
+    head = train_router(name, replace(task, score=score), seed=0)
+    assert np.isfinite(head.score(task.prompts)).all()
+
+
+@pytest.mark.parametrize("name", PLAIN_ROUTERS)
+@pytest.mark.parametrize("n", [5, 6, 9])
+def test_few_prompts_are_enough(name: str, n: int) -> None:
+    task = planted().rows(np.arange(n))
+    assert np.isfinite(train_router(name, task, seed=0).score(task.prompts)).all()
+
+
 @pytest.mark.parametrize("name", PLAIN_ROUTERS)
 def test_refuses_what_nothing_can_be_learnt_from(name: str) -> None:
     task = planted()

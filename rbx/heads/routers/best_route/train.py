@@ -41,13 +41,11 @@ class Recipe:
 def train(task: RouterTask, seed: int, recipe: Recipe = Recipe()) -> BestRoute:
     """Cross-entropy against the best model of each prompt, stopped by the loss on a tenth of the prompts.
 
-    The best model is that of ``best_models``; prompts without any score are left out. Raises
-    ``MissingExtraError`` without torch, and ``BundleError`` where too few are left.
+    The best model is that of ``best_models``. Raises ``MissingExtraError`` without torch, and ``BundleError``
+    where that knows too few.
     """
     start = starting_point(task.encoder_path)
     rows, best = best_models(task)
-    if len(rows) < 2:
-        raise BundleError("fewer than two training prompts have a score: nothing to learn from")
     order = np.random.default_rng([seed, 29]).permutation(len(rows))
     cut = max(1, round(HELD_OUT * len(rows)))
     reader = TokenReader(start.tokenizer, start.architecture.max_tokens)
@@ -73,20 +71,23 @@ def train(task: RouterTask, seed: int, recipe: Recipe = Recipe()) -> BestRoute:
 
 
 def best_models(task: RouterTask) -> tuple[Ints, Ints]:
-    """Rows with a score (n,), and the model of each row's highest (n,).
+    """Rows with every model's label (n,), and the model of each row's highest (n,): of others nobody knows it.
 
     Of several it is ``task.ties_to`` if that is one of them, else the cheapest. Raises ``BundleError`` where
-    ``ties_to`` is no model of the task.
+    fewer than two rows have all labels, and where ``ties_to`` is no model of the task.
     """
-    rows = np.flatnonzero(~np.isnan(task.score).all(axis=1)).astype(np.int64)
+    rows = np.flatnonzero(~np.isnan(task.score).any(axis=1)).astype(np.int64)
+    if len(rows) < 2:
+        raise BundleError(
+            "fewer than two training prompts have a label of every model: nothing tells which answers best"
+        )
     order = task.cheapest_first
     if task.ties_to is not None:
         if task.ties_to not in task.models:
             raise BundleError(f"ties go to {task.ties_to!r}, which is none of {', '.join(task.models)}")
         first = task.models.index(task.ties_to)
         order = np.concatenate([[first], order[order != first]])
-    known = np.nan_to_num(task.score[rows][:, order], nan=-np.inf)
-    return rows, order[known.argmax(axis=1)]
+    return rows, order[task.score[rows][:, order].argmax(axis=1)]
 
 
 class _Tuning:

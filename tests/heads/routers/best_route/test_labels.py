@@ -12,7 +12,7 @@ from rbx.heads.routers.build import train_router
 from tests.heads.routers.planted import planted
 
 
-def test_the_label_is_the_best_model_the_cheapest_of_several_and_nobody_without_a_score() -> None:
+def test_the_label_is_the_best_model_the_cheapest_of_several_and_nobody_where_a_score_is_missing() -> None:
     task = planted(6)
     missing = np.nan
     score = np.array(
@@ -22,16 +22,16 @@ def test_the_label_is_the_best_model_the_cheapest_of_several_and_nobody_without_
             [0.0, 0.0, 0.0],
             [missing, missing, missing],
             [missing, 0.2, 0.1],
-            [0.3, missing, 0.3],
+            [0.3, 0.1, 0.3],
         ]
     )
     rows, best = best_models(replace(task, score=score))
-    assert rows.tolist() == [0, 1, 2, 4, 5]
-    assert best.tolist() == [2, 0, 0, 1, 0]
+    assert rows.tolist() == [0, 1, 2, 5]
+    assert best.tolist() == [2, 0, 0, 0]
     turned = replace(
         task, score=score, price_in_usd=task.price_in_usd[::-1], price_out_usd=task.price_out_usd[::-1]
     )
-    assert best_models(turned)[1].tolist() == [2, 1, 2, 1, 2]
+    assert best_models(turned)[1].tolist() == [2, 1, 2, 2]
 
 
 def test_without_torch_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
