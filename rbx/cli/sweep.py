@@ -68,17 +68,20 @@ def sweep(
     if is_cold():
         typer.echo("compiling kernels: half a minute, once after each change of the sources", err=True)
     plan = make_plan(loaded)
+    folder = out or Path("results") / loaded.value.name
+    console = Console(stderr=True)
     if dry_run:
+        _warn(console, plan, folder)
         _list_cells(plan, as_json=as_json)
         return
-    folder = out or Path("results") / loaded.value.name
+    _announce(console, plan)
+    _warn(console, plan, folder)
     if is_live:
         from rbx.cli.sweep_live import run_live
 
-        _announce(Console(stderr=True), plan)
         run_live(plan, folder, retry_invalid=retry_invalid, as_json=as_json)
         return
-    _run(plan, folder, jobs, cluster, as_json=as_json)
+    _run(console, plan, folder, jobs, cluster, as_json=as_json)
 
 
 def _check_options(*, is_live: bool, jobs: int | None, executor: str, retry_invalid: bool) -> None:
@@ -134,16 +137,11 @@ def _title(manifest: dict[str, Any]) -> str:
     return f"{manifest['name']} ({', '.join(kinds)})" if kinds else str(manifest["name"])
 
 
-def _run(plan: Plan, folder: Path, jobs: int | None, cluster: str | None, *, as_json: bool) -> None:
-    from rich.console import Console
-
+def _run(
+    console: Any, plan: Plan, folder: Path, jobs: int | None, cluster: str | None, *, as_json: bool
+) -> None:
     from rbx.sweep.run import run_sweep
 
-    console = Console(stderr=True)
-    _announce(console, plan)
-    _warn_of_a_saturated_loop(console, plan)
-    _warn_of_saturated_scoring(console, plan)
-    _warn_of_default_models(console, plan)
     with _progress(console) as progress:
         task = progress.add_task("simulating", total=None)
 
@@ -191,61 +189,11 @@ def _announce(console: Any, plan: Plan) -> None:
         )
 
 
-def _warn_of_a_saturated_loop(console: Any, plan: Plan) -> None:
-    """RouteBalance reads every prompt in one loop; beyond its rate the queue stands before the servers."""
-    fastest = plan.manifest["decision_loop_per_s"]
-    beyond = sorted(
-        {
-            cell.rate_per_s
-            for cell in plan.cells
-            if cell.policy["kind"] == "routebalance" and cell.rate_per_s > fastest
-        }
-    )
-    if beyond:
-        rates = ", ".join(f"{rate:g}" for rate in beyond)
-        console.print(
-            f"warning: encoder {plan.manifest['bundle']['encoder']} lets the decision loop take "
-            f"{fastest:.3g} requests/s at most, and λ = {rates} is more: RouteBalance will queue before it "
-            "decides. Train with --encoder static, lower the rates, or set "
-            "scheduler.decision_cost to a faster machine",
-            style="yellow",
-            markup=False,
-            highlight=False,
-        )
+def _warn(console: Any, plan: Plan, folder: Path) -> None:
+    from rbx.cli.sweep_warnings import warnings_of
 
-
-def _warn_of_default_models(console: Any, plan: Plan) -> None:
-    """Routers whose classifier names categories that no model is given for."""
-    for label, noted in plan.manifest.get("classifiers", {}).items():
-        sent = noted["sent_to_default"]
-        if sent:
-            by_category = ", ".join(f"{count} of {category!r}" for category, count in sent.items())
-            console.print(
-                f"warning: {label}: the default model {noted['default']} answers {sum(sent.values())} of "
-                f"{noted['prompts']} prompts, {by_category}: no model is given for them, or the classifier "
-                "is not sure enough",
-                style="yellow",
-                markup=False,
-                highlight=False,
-            )
-
-
-def _warn_of_saturated_scoring(console: Any, plan: Plan) -> None:
-    """Policies scored before their batch, or at a stated cost, whose prompts come faster than that."""
-    fastest = plan.manifest.get("scoring_per_s", {})
-    beyond: dict[str, list[float]] = {}
-    for cell in plan.cells:
-        if cell.rate_per_s > fastest.get(cell.label, float("inf")):
-            beyond.setdefault(cell.label, []).append(cell.rate_per_s)
-    for label, rates in beyond.items():
-        listed = ", ".join(f"{rate:g}" for rate in sorted(set(rates)))
-        console.print(
-            f"warning: {label}: prompts are scored at {fastest[label]:.3g} requests/s at most, and "
-            f"λ = {listed} is more: they will queue to be scored",
-            style="yellow",
-            markup=False,
-            highlight=False,
-        )
+    for line in warnings_of(plan, folder):
+        console.print(f"warning: {line}", style="yellow", markup=False, highlight=False)
 
 
 def _progress(console: Any) -> Progress:

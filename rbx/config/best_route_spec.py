@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from rbx.config.base import Text, UnitFloat
 from rbx.config.routed_policy import RoutedPolicy
@@ -21,6 +21,12 @@ class BestRouteSpec(RoutedSpec):
     kind: Literal["best-route", "best-route-frozen"]
     threshold: tuple[UnitFloat, ...] = Field((0.0,), min_length=1)
     fallback: Text | None = None
+
+    @model_validator(mode="after")
+    def _when_it_falls_back(self) -> BestRouteSpec:
+        if self.fallback is not None and not any(self.threshold):
+            raise ValueError("fallback: answers below a threshold; give threshold, above 0")
+        return self
 
     def expand(self, models: tuple[str, ...]) -> Iterator[RoutedPolicy]:
         """One policy a threshold, dispatcher and path; an unknown fallback is refused."""

@@ -329,10 +329,14 @@ class Experiment(StrictModel):
 
     @model_validator(mode="after")
     def _targets_for_filters(self) -> Experiment:
+        targeted = self.workload.slo.targeted
         for number, policy in enumerate(self.policies):
             for rule in policy.filter if isinstance(policy, FilteredSpec) else ():
-                if rule is not None and (lacks := rule.lacks(**self.workload.slo.targeted)):
-                    raise ValueError(f"policies.{number}: filter {rule.kind} {lacks}")
+                if rule is None:
+                    continue
+                fault = rule.lacks(**targeted) or rule.idle(ttft=targeted["ttft"], tpot=targeted["tpot"])
+                if fault:
+                    raise ValueError(f"policies.{number}: filter {rule.kind} {fault}")
         return self
 
     @model_validator(mode="after")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, ClassVar, Literal, get_args
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, model_validator
 
 from rbx.config.base import PositiveFloat, StrictModel, UnitFloat
 from rbx.config.newer_fields import NewerFields
@@ -34,6 +34,10 @@ class FilterRule(StrictModel):
 
     def lacks(self, *, ttft: bool, tpot: bool, e2e: bool) -> str:
         """What keeps it from saying no to anybody, given which targets a workload has; empty if nothing."""
+        return ""
+
+    def idle(self, *, ttft: bool, tpot: bool) -> str:
+        """What it says that changes nothing, given which targets a workload has; empty if all counts."""
         return ""
 
     @property
@@ -78,6 +82,13 @@ class LatencyRule(FilterRule):
         if ttft or tpot or self.ttft_s or self.tpot_s:
             return ""
         return "has no target; give ttft_s or tpot_s, its own or in workload.slo"
+
+    def idle(self, *, ttft: bool, tpot: bool) -> str:
+        """See ``FilterRule.idle``."""
+        for name, judged in (("ttft", ttft or self.ttft_s), ("tpot", tpot or self.tpot_s)):
+            if not judged and getattr(self, name) != LatencyRule.model_fields[name].default:
+                return f"says where {name} comes from, which has no target; leave {name} out or give {name}_s"
+        return ""
 
 
 class CdfFilter(LatencyRule):
@@ -128,6 +139,16 @@ class TimeBillFilter(LatencyRule):
     kind: Literal["timebill"] = "timebill"
     time_budget_s: PositiveFloat | None = None
 
+    @model_validator(mode="after")
+    def _one_target(self) -> TimeBillFilter:
+        if self.ttft_s is not None or self.tpot_s is not None:
+            raise ValueError("timebill has one target, time_budget_s; leave ttft_s and tpot_s out")
+        return self
+
+    def idle(self, *, ttft: bool, tpot: bool) -> str:
+        """Nothing: both are in the time that it adds up."""
+        return ""
+
     def lacks(self, *, ttft: bool, tpot: bool, e2e: bool) -> str:
         """See ``FilterRule.lacks``."""
         if e2e or self.time_budget_s:
@@ -148,6 +169,7 @@ class NoFilter(FilterRule):
     """Everybody passes, and the policy's own rule for budgets is off: the arm without a filter."""
 
     kind: Literal["none"] = "none"
+    on_empty: Literal["all"] = "all"
 
 
 AnyFilter = (

@@ -106,6 +106,11 @@ class RouteBalancePolicy(Filterable, Single):
     def _matched_by_what(self) -> RouteBalancePolicy:
         if self.placement == "matching" and (self.latency == "bea" or self.tie_break != "queue"):
             raise ValueError("placement: matching knows neither latency: bea nor tie_break: latency")
+        if self.placement == "matching" and self.filter is not None:
+            raise ValueError(
+                "placement: matching places a batch as a whole, and a filter has each request decided by "
+                "itself; take one of the two"
+            )
         return self
 
     @property
@@ -281,6 +286,8 @@ class BearSpec(FilteredSpec):
             raise ValueError("fallback belongs to rule: hard")
         if self.rule == "soft" and self.safety_s != (0.0,):
             raise ValueError("safety_s belongs to rule: hard")
+        if self.throughput_scale != (1.0,) and not {"prefill-throughput", "lps"}.issuperset(self.ttft):
+            raise ValueError("throughput_scale belongs to ttft: [prefill-throughput, lps]")
         replayed = set(self.ttft) == {"bea"}
         for name, default in (("true_lengths", False), ("in_flight", True), ("step_time_scale", 1.0)):
             if getattr(self, name) != (default,) and not replayed:

@@ -58,6 +58,12 @@ def test_a_fallback_that_the_pool_lacks_is_named() -> None:
         list(spec.expand(MODELS))
 
 
+@pytest.mark.parametrize("threshold", [{}, {"threshold": [0.0]}])
+def test_a_fallback_that_would_never_answer_is_refused(threshold: dict[str, list[float]]) -> None:
+    with pytest.raises(ValidationError, match="give threshold, above 0"):
+        SPECS.validate_python({"kind": "best-route", "fallback": "large", **threshold})
+
+
 def test_cells_of_routers_without_a_fallback_keep_their_identity() -> None:
     plain = RoutedPolicy(router="linear", dispatch="shortest-queue")
     assert "fallback" not in plain.model_dump(mode="json")

@@ -24,7 +24,10 @@ def test_defaults_are_the_papers_router() -> None:
 
 def test_lists_multiply_and_labels_tell_every_combination_apart() -> None:
     hard = bears(
-        ttft=["bea", "lps"], fallback=["min-ttft", "shed"], safety_s=[0, 0.05], throughput_scale=[0.5, 1]
+        ttft=["prefill-throughput", "lps"],
+        fallback=["min-ttft", "shed"],
+        safety_s=[0, 0.05],
+        throughput_scale=[0.5, 1],
     )
     assert len(set(hard)) == 16
     assert "hard/lps shed safety 0.05 s θ×0.5" in hard
@@ -51,6 +54,9 @@ def test_lists_multiply_and_labels_tell_every_combination_apart() -> None:
         ({"rule": "soft", "safety_s": [0.1]}, "safety_s belongs to rule: hard"),
         ({"ttft": ["lps"], "true_lengths": [True]}, r"true_lengths belongs to ttft: \[bea\]"),
         ({"ttft": ["bea", "lps"], "in_flight": [False]}, "in_flight belongs to"),
+        ({"throughput_scale": [0.5]}, r"throughput_scale belongs to ttft: \[prefill-throughput, lps\]"),
+        ({"ttft": ["lps-engine"], "throughput_scale": [0.5]}, "throughput_scale belongs to"),
+        ({"ttft": ["bea", "lps"], "throughput_scale": [1, 0.5]}, "throughput_scale belongs to"),
         ({"ttft": ["xgboost"]}, "'bea', 'prefill-throughput', 'lps' or 'lps-engine'"),
         ({"ttft": []}, "at least 1 item"),
         ({"safety_s": [-0.1]}, "greater than or equal to 0"),

@@ -109,7 +109,9 @@ def test_a_cell_by_matching_spreads_a_batch_and_serves_everybody() -> None:
     assert all(len(set(outcome.instance[rows].tolist())) == 5 for rows in full)
 
 
-@pytest.mark.parametrize("other", [{"latency": "bea"}, {"tie_break": "latency"}])
+@pytest.mark.parametrize(
+    "other", [{"latency": "bea"}, {"tie_break": "latency"}, {"filter": "budget"}, {"filter": "none"}]
+)
 def test_what_it_does_not_know_is_refused(other: dict[str, str]) -> None:
     with pytest.raises(ValidationError, match="placement"):
         RouteBalancePolicy(weights=(1.0, 0.0, 0.0), placement="matching", **other)

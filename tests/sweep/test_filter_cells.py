@@ -197,9 +197,30 @@ def test_settings_without_a_filter_are_written_as_before_filters() -> None:
         ("timebill", {"ttft_s": 1.0}, "time_budget_s"),
         ("best-effort", {"ttft_s": 1.0}, "known: cdf"),
         ({"kind": "cdf", "theta": 1.5}, {"ttft_s": 1.0}, "less than or equal to 1"),
+        (
+            {"kind": "cdf", "tpot": "prior"},
+            {"ttft_s": 1.0},
+            "says where tpot comes from, which has no target",
+        ),
+        ({"kind": "qlm", "ttft": "bea"}, {"tpot_s": 0.1}, "leave ttft out or give ttft_s"),
     ],
 )
-def test_a_filter_that_could_never_say_no_is_refused(rule: Any, slo: dict[str, float], named: str) -> None:
+def test_a_filter_that_could_never_say_no_or_says_what_changes_nothing_is_refused(
+    rule: Any, slo: dict[str, float], named: str
+) -> None:
     policy = {"kind": "passthrough", "filter": [None, rule]}
     with pytest.raises((ConfigError, ValidationError), match=named):
         experiment(workload={"slo": slo}, policies=[policy])
+
+
+@pytest.mark.parametrize(
+    ("rule", "slo"),
+    [
+        ({"kind": "cdf", "tpot": "prior"}, {"tpot_s": 0.1}),
+        ({"kind": "cdf", "tpot": "prior", "tpot_s": 0.1}, {"ttft_s": 1.0}),
+        ({"kind": "timebill", "ttft": "bea", "tpot": "prior"}, {"e2e_s": 3.0}),
+        ({"kind": "polyserve", "ttft": "bea", "tpot": "prior"}, {"ttft_s": 1.0, "tpot_s": 0.1}),
+    ],
+)
+def test_a_source_of_a_time_that_is_judged_is_taken(rule: Any, slo: dict[str, float]) -> None:
+    experiment(workload={"slo": slo}, policies=[{"kind": "passthrough", "filter": [rule]}])

@@ -86,7 +86,7 @@ def train(task: RouterTask, seed: int) -> BestRouteFrozen:
     order = np.random.default_rng([seed, 37]).permutation(len(rows))
     cut = max(1, round(HELD_OUT * len(rows)))
     held, kept = order[:cut], order[cut:]
-    # A model that is best on held-out prompts alone has no probability under any strength: it tells none apart.
+    # A model that is best on held-out prompts alone has no probability under any strength.
     held = held[np.isin(best[held], best[kept])]
     losses = [
         _loss(*_fit(embeddings[kept], best[kept], strength, task.n_models), embeddings[held], best[held])

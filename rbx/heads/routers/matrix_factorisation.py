@@ -34,7 +34,7 @@ _KEEP_MEAN, _KEEP_SQUARE, _TINY = 0.9, 0.999, 1e-8
 class MatrixFactorisation:
     """``project`` (dim, R), ``offset`` (R,), ``vectors`` (M, R).
 
-    With a ``threshold`` the choice is between ``strong`` and ``weak`` alone.
+    With a ``threshold`` the choice is between ``strong`` and ``weak`` alone; the others score below both.
     """
 
     models: tuple[str, ...]
@@ -79,7 +79,7 @@ class MatrixFactorisation:
         if self.threshold is None:
             return self._delta(prompts.embeddings)
         wins = self.strong_wins(prompts.embeddings) >= self.threshold
-        found = np.full((len(prompts.texts), len(self.models)), -1.0)
+        found = np.full((len(prompts.texts), len(self.models)), -2.0)
         found[:, self.models.index(self.weak)] = 0.0
         found[:, self.models.index(self.strong)] = np.where(wins, 1.0, -1.0)
         return found

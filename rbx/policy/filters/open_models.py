@@ -14,8 +14,10 @@ class AmongOpenModels:
     """``router``, overruled where no candidate of the model that it wants is left.
 
     A router that reads the prompt then gets the open model of the highest score, its own or else the
-    predicted quality; for one that does not, the dispatcher chooses among all that are left. The router is
-    asked about the whole batch at once, so that one that draws or learns goes on as it would alone.
+    predicted quality, which also tells apart those that its score does not: who routes by category scores
+    nobody but its choice. For a router that does not read it, the dispatcher chooses among all that are left.
+    The router is asked about the whole batch at once, so that one that draws or learns goes on as it would
+    alone.
     """
 
     def __init__(self, router: Router, n_models: int) -> None:
@@ -42,6 +44,9 @@ class AmongOpenModels:
             return wanted
         if not (self.router.needs_predictions and self.open.any()):
             return np.where(closed, ANY_MODEL, wanted)
-        score = table.router_score if table.router_score.size else table.quality
-        best = np.where(self.open, score[requests], -np.inf).argmax(axis=1)
+        quality = table.quality[requests]
+        score = table.router_score[requests] if table.router_score.size else quality
+        left = np.where(self.open, score, -np.inf)
+        highest = left == left.max(axis=1, keepdims=True)
+        best = np.where(highest, quality, -np.inf).argmax(axis=1)
         return np.where(closed, best, wanted)

@@ -41,6 +41,9 @@ def test_a_threshold_chooses_between_strong_and_weak_alone() -> None:
         picked = head.between(threshold).score(task.prompts).argmax(axis=1)
         strong, weak = task.models.index(head.strong), task.models.index(head.weak)
         assert np.array_equal(picked, np.where(chances >= threshold, strong, weak))
+        # Whoever may not have the one gets the other.
+        scores = head.between(threshold).score(task.prompts)
+        assert (np.sort(scores[:, [strong, weak]].T, axis=0)[0] > scores.min(axis=1)).all()
     right = kinds(task) == task.models.index(head.strong)
     assert chances[right].mean() > 0.6 > 0.5 > chances[kinds(task) == task.models.index(head.weak)].mean()
 

@@ -138,3 +138,13 @@ def test_a_closed_model_gives_way_to_the_next_best_score() -> None:
     assert fixed.choose(rows, table).tolist() == [1, 1]
     fixed.open[1] = False
     assert fixed.choose(rows, table).tolist() == [ANY_MODEL, ANY_MODEL]
+
+
+def test_a_router_that_scores_its_choice_alone_gives_way_to_the_best_prediction_that_is_left() -> None:
+    asks = [Ask(10, 10, math.inf, quality, [5.0] * 3) for quality in ([0.1, 0.5, 0.9], [0.6, 0.5, 0.1])]
+    table, rows = table_of(asks)._replace(router_score=np.eye(3)[[2, 2]]), np.arange(2)
+    router = AmongOpenModels(HighestScore(trained=True), 3)
+    router.look(rows, table)
+    assert router.choose(rows, table).tolist() == [2, 2]
+    router.open[2] = False
+    assert router.choose(rows, table).tolist() == [1, 0]

@@ -71,7 +71,7 @@ def train(task: RouterTask, seed: int, recipe: Recipe = Recipe()) -> BestRoute:
 
 
 def best_models(task: RouterTask) -> tuple[Ints, Ints]:
-    """Rows with every model's label (n,), and the model of each row's highest (n,): of others nobody knows it.
+    """Rows with every model's label (n,), and the model of each row's highest (n,): else nobody knows it.
 
     Of several it is ``task.ties_to`` if that is one of them, else the cheapest. Raises ``BundleError`` where
     fewer than two rows have all labels, and where ``ties_to`` is no model of the task.
