@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import EntryPoint, entry_points
 from importlib.util import find_spec
 from pathlib import Path
@@ -14,7 +14,7 @@ import numpy as np
 
 from rbx.compiled import sources_digest
 from rbx.errors import ConfigError
-from rbx.policy.guarded import GuardedPolicy, GuardedRouter, guarded
+from rbx.policy.guarded import GuardedPolicy, GuardedRouter, guarded, sealed
 from rbx.policy.pool_state import PoolShape
 
 GROUP = "rbx.policies"
@@ -42,7 +42,8 @@ def made_by_plugin(name: str, inputs: PluginInputs) -> GuardedPolicy | GuardedRo
     entry = _entry_point(name)
     where = f"policy plug-in {name} ({_offered_by(entry)})"
     factory = guarded(f"{where} can't be loaded", entry.load)
-    made = guarded(f"{where} refused its options or the pool", lambda: factory(inputs))
+    given = replace(inputs, shape=sealed(inputs.shape))
+    made = guarded(f"{where} refused its options or the pool", lambda: factory(given))
     if callable(getattr(made, "assign", None)):
         return GuardedPolicy(where, made, inputs.shape)
     if callable(getattr(made, "choose", None)):

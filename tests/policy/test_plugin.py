@@ -35,6 +35,8 @@ ROUTER = """
         return Router(given)
 """
 POLICY = """
+    from dataclasses import replace
+
     from rbx.policy.ask import asks
     from rbx.policy.base import Needs
     from rbx.policy.placing import Placing
@@ -208,8 +210,16 @@ def test_what_it_writes_into_the_list_of_requests_is_its_own(
         (
             "0",
             "placing.answer if placing.answer.max_tokens.fill(0) else placing.answer",
-            "max_tokens below 1",
+            r"max_tokens is 0 where .* allow 1 to \d+",
         ),
+        (
+            "0",
+            "placing.answer if placing.answer.max_tokens.fill(10**6) else placing.answer",
+            r"max_tokens is 1000000 where .* allow 1 to \d+",
+        ),
+        ("0", "replace(placing.answer, instance=[0] * len(requests))", "instance must be an array of whole"),
+        ("0", "replace(placing.answer, mode=placing.answer.mode * 1.0)", "mode must be .* one of float64"),
+        ("0", "replace(placing.answer, quality=placing.answer.quality.astype(str))", "array of numbers"),
         ("0", "placing.answer if placing.answer.mode.fill(7) else placing.answer", "mode must index"),
         ("0", "placing.answer if placing.answer.instance.fill(9) else placing.answer", "instance 9"),
     ],
@@ -223,6 +233,39 @@ def test_a_policy_whose_assignment_can_not_be_carried_out_is_stopped(
     pool[1].alive = False
     with pytest.raises(ConfigError, match=said):
         placed(built(PluginPolicy(name=module), pool=pool), some_asks(), pool)
+
+
+WRITES = ("table.quality", "table.budget_usd", "table.input_tokens", "self.given.shape.price_in_usd")
+
+
+@pytest.mark.parametrize("what", WRITES)
+def test_a_router_can_not_write_where_others_read(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, what: str
+) -> None:
+    module = f"plug_router_into_{what.replace('.', '_')}"
+    plug_in(monkeypatch, tmp_path, module, ROUTER.format(choose=f"{what}.fill(0) or requests * 0"))
+    with pytest.raises(ConfigError, match="read-only"):
+        placed(built(PluginPolicy(name=module)), some_asks(), servers())
+
+
+@pytest.mark.parametrize(
+    "what", [*WRITES[:3], "self.shape.model", "view.arrived_s", "view.telemetry.running"]
+)
+def test_a_policy_can_not_write_where_others_read_but_into_the_state(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, what: str
+) -> None:
+    module = f"plug_policy_into_{what.replace('.', '_')}"
+    source = POLICY.format(instance=0, answer=f"({what}.fill(0), placing.answer)[1]")
+    plug_in(monkeypatch, tmp_path, module, source)
+    with pytest.raises(ConfigError, match="read-only"):
+        placed(built(PluginPolicy(name=module)), some_asks(), servers())
+    source = POLICY.format(instance=0, answer="(state.running.fill(7), placing.answer)[1]")
+    plug_in(monkeypatch, tmp_path / "s", f"{module}_s", source)
+    pool, asks = servers(), some_asks()
+    state = state_of(pool)
+    policy = built(PluginPolicy(name=f"{module}_s"))
+    policy.assign(np.arange(len(asks)), table_of(asks), view_of(pool, len(asks)), state)
+    assert state.running.tolist() == [7, 7, 7]
 
 
 def test_nobody_is_a_place_that_a_policy_may_leave_a_request_at(
