@@ -3,7 +3,8 @@
 RouteBalance (arXiv 2606.17949) places greedily and compares that offline with a Hungarian matching of each
 batch. Here every request is scored by Eq. 1 on the state at the start of the batch, and an instance takes
 no more than its even share of the batch, ⌈B ÷ instances⌉ requests, or the fewest more with which everybody
-has a place. Without that bound the matching would be each request's own best.
+has a place. Without that bound the matching would be each request's own best. Of equally good placements one
+is taken that goes to the shorter queues, then to the least recently used.
 """
 
 from __future__ import annotations
@@ -69,8 +70,11 @@ def batch_scores(
     return Scores(score, length, latency_s)
 
 
-def matched(score: Floats) -> Ints:
-    """The instance of each request (B,), −1 where it can go nowhere; see the module for the bound."""
+def matched(score: Floats, preferred: Ints) -> Ints:
+    """The instance of each request (B,), −1 where it can go nowhere; see the module for the bound.
+
+    ``preferred`` (I,) are the instances in the order in which they go first where that costs nothing.
+    """
     from scipy.optimize import linear_sum_assignment
 
     chosen = np.full(len(score), NO_INSTANCE)
@@ -78,7 +82,8 @@ def matched(score: Floats) -> Ints:
     if not len(placeable):
         return chosen
     offered = score[placeable]
-    open_ = np.flatnonzero(np.isfinite(offered).any(axis=0))
+    # Of columns that are equal the solver takes the first that is free.
+    open_ = preferred[np.isfinite(offered[:, preferred]).any(axis=0)]
     offered = offered[:, open_]
     # Below any sum of real scores, so that it is taken only where nothing else is left.
     forbidden = -1e6
@@ -104,7 +109,8 @@ def match_batch(
 ) -> tuple[Ints, Ints, Floats, Floats]:
     """Place rows ``requests`` of ``table`` together and update ``state``; answers as ``assign_batch``."""
     scores = batch_scores(requests, table, shape, tpot_s, before_s, weights, minmax_quality, state)
-    instance = matched(scores.score)
+    preferred = np.lexsort((state.last_used, state.running + state.waiting))
+    instance = matched(scores.score, preferred)
     n = len(requests)
     cap, length, latency_s = np.zeros(n, dtype=np.int64), np.zeros(n), np.full(n, np.nan)
     for at, best in enumerate(instance.tolist()):

@@ -42,7 +42,7 @@ def test_the_matching_is_the_best_of_all(seed: int, n: int, n_instances: int, cl
     rng = np.random.default_rng(seed)
     score = rng.random((n, n_instances)).round(2)
     score[rng.random(score.shape) < closed] = -np.inf
-    chosen = matched(score)
+    chosen = matched(score, rng.permutation(n_instances))
     nowhere = ~np.isfinite(score).any(axis=1)
     assert ((chosen == -1) == nowhere).all()
     offered = score[~nowhere][:, np.isfinite(score).any(axis=0)]
@@ -95,6 +95,31 @@ def test_scores_are_infinitely_low_where_a_prompt_does_not_fit() -> None:
     )
     assert np.isneginf(scores.score[:, :3]).all()
     assert np.isfinite(scores.score[:, 3:]).all()
+
+
+@pytest.mark.parametrize("n", [1, 2, 3])
+def test_of_equal_instances_those_of_the_shortest_queue_and_then_the_least_used_go_first(n: int) -> None:
+    chosen = matched(np.ones((n, 5)), np.array([3, 0, 4, 1, 2]))
+    assert set(chosen.tolist()) == set([3, 0, 4][:n])
+    context = small_context()
+    arriving = draw_workload(context.experiment.workload, context.prompts.input_tokens, 20.0, 0)
+    table = request_table(context, arriving, RouteBalancePolicy(weights=(0.0, 0.0, 1.0)))
+    state = PoolState.idle(5)
+    state.running[:], state.last_used[:] = (2, 1, 1, 0, 0), (0, 5, 4, 2, 3)
+    args = (np.arange(n), table, context.shape, np.full(5, 0.01), np.zeros(0), np.array([0.0, 0.0, 1.0]))
+    # The small model's three cost the same, and less than the two of the large one.
+    instance, *_ = match_batch(*args, False, 9, state)
+    assert set(instance.tolist()) == set([2, 1, 0][:n])
+
+
+def test_without_a_weight_on_latency_replicas_share_what_comes_one_by_one() -> None:
+    shares = []
+    for placement in ("greedy", "matching"):
+        policy = RouteBalancePolicy(weights=(0.5, 0.0, 0.5), placement=placement)
+        _, outcome = run(small_context(), policy, rate_per_s=3.0)
+        shares.append(np.bincount(outcome.instance, minlength=5)[:3] / 300)
+    greedy, matching = shares
+    assert matching == pytest.approx(greedy, abs=0.05)
 
 
 def test_a_cell_by_matching_spreads_a_batch_and_serves_everybody() -> None:

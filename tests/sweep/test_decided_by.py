@@ -44,16 +44,27 @@ def test_the_static_prior_is_told_from_the_one_that_counted_decodes(bundle: Bund
     assert decided_by(policy, bundle, small_context().prompts) == {"prior": "tpot*L"}
 
 
+def test_matching_is_told_from_the_one_that_took_the_first_of_equals(bundle: Bundle) -> None:
+    policy = RouteBalancePolicy(weights=THIRD, placement="matching")
+    assert decided_by(policy, bundle, small_context().prompts) == {"matching": "ties by queue"}
+
+
 def test_the_answers_of_a_service(bundle: Bundle) -> None:
     service = ClassifierService(url="http://127.0.0.1:9", models={"math": "small"})
     policy = RoutedPolicy(router="vllm-sr", dispatch="random", service=service)
     prompts = small_context().prompts
     answers = np.eye(2)[np.arange(len(prompts)) % 2]
     found = [
-        decided_by(policy, bundle, replace(prompts, router_score={policy.router_label: each}))["router"]
+        decided_by(policy, bundle, replace(prompts, router_score={policy.router_label: each}))
         for each in (answers, answers.copy(), answers[::-1])
     ]
-    assert found[0] == found[1] != found[2]
+    assert found[0] == found[1]
+    assert found[0]["router"] != found[2]["router"]
+    moved = service.model_copy(update={"url": "http://127.0.0.1:10", "timeout_s": 9.0})
+    asked = replace(prompts, router_score={policy.router_label: answers})
+    assert decided_by(policy.model_copy(update={"service": moved}), bundle, asked) == found[0]
+    other = policy.model_copy(update={"dispatch": "round-robin"})
+    assert decided_by(other, bundle, asked) != found[0]
     # Before anybody was asked, as in a live sweep: the gateway asks.
     assert decided_by(policy, bundle, prompts) == {}
 
