@@ -42,6 +42,25 @@ def test_it_takes_the_best_label_less_the_true_cost_and_of_equals_the_cheapest(
         assert int(scores[row].argmax()) == min(range(2), key=worth)
 
 
+def test_an_answer_or_a_prompt_that_the_context_is_too_short_for_is_nobodys_choice() -> None:
+    prompts = replace(
+        small_context().prompts,
+        input_tokens=np.full(80, 100),
+        output_tokens=np.full((80, 2), 50),
+        score=np.tile([1.0, 0.0], (80, 1)),
+    )
+    for context, choice in ((150, "small"), (149, "large"), (100, "large")):
+        tiers = [
+            tier.model_copy(update={"limits": tier.limits.model_copy(update={"max_model_len": length})})
+            for tier, length in zip(small_pool().tiers, (context, 2048), strict=True)
+        ]
+        pool = small_pool().model_copy(update={"tiers": tuple(tiers)})
+        for score in (prompts.score, np.full((80, 2), np.nan)):
+            chosen = oracle_scores(replace(prompts, score=score), pool, 4096, 0.0).argmax(axis=1)
+            wanted = "small" if np.isnan(score).all() and context > 100 else choice
+            assert {MODELS[m] for m in chosen} == {wanted}
+
+
 def oracle(**fields: object) -> RoutedPolicy:
     return RoutedPolicy.model_validate({"router": "oracle", "dispatch": "shortest-queue", **fields})
 
