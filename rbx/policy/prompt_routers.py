@@ -15,10 +15,10 @@ FIRST_REQUESTS = 250  # PORT's sample: what comes first tells what the budgets a
 
 
 def model_prices(shape: PoolShape, n_models: int) -> tuple[Floats, Floats]:
-    """USD per token in and out of each model, (M,): those of its cheapest tier."""
+    """USD per token in and out of each model, (M,): those of the tier with its cheapest output."""
     price_in, price_out = np.full(n_models, np.inf), np.full(n_models, np.inf)
-    np.minimum.at(price_in, shape.model, shape.price_in_usd)
-    np.minimum.at(price_out, shape.model, shape.price_out_usd)
+    for i in np.lexsort((shape.price_in_usd, shape.price_out_usd))[::-1].tolist():
+        price_in[shape.model[i]], price_out[shape.model[i]] = shape.price_in_usd[i], shape.price_out_usd[i]
     return price_in, price_out
 
 

@@ -15,8 +15,11 @@ from rbx.policy.prompt_routers import (
     CheapestGoodEnough,
     HighestScore,
     budget_worth,
+    model_prices,
 )
 from rbx.policy.request_table import RequestTable
+from tests.policy.algorithm1 import Server
+from tests.policy.scenes import shape_of
 
 PRICE_IN = np.array([1e-7, 2e-7, 4e-7])
 PRICE_OUT = np.array([1e-7, 3e-7, 5e-7])
@@ -118,3 +121,15 @@ def test_with_money_for_everything_the_best_model_is_taken() -> None:
     router.choose(np.arange(FIRST_REQUESTS), requests)
     rest = np.arange(FIRST_REQUESTS, 2 * FIRST_REQUESTS)
     assert np.array_equal(router.choose(rest, requests), requests.quality[rest].argmax(axis=1))
+
+
+def test_prices_of_a_model_are_those_of_one_tier() -> None:
+    servers = [
+        Server(0, 2e-6, 4e-6, 4, 8192),
+        Server(0, 1e-6, 5e-6, 4, 8192),
+        Server(1, 9e-6, 3e-6, 4, 8192),
+        Server(1, 8e-6, 3e-6, 4, 8192),
+    ]
+    price_in, price_out = model_prices(shape_of(servers), 2)
+    assert price_in.tolist() == [2e-6, 8e-6]
+    assert price_out.tolist() == [4e-6, 3e-6]

@@ -21,5 +21,6 @@ def model_prices_usd(pool: Pool) -> tuple[Floats, Floats]:
 
 def _cheapest(pool: Pool, model: str) -> Tier:
     return min(
-        (tier for tier in pool.tiers if tier.model == model), key=lambda tier: tier.price_out_usd_per_mtok
+        (tier for tier in pool.tiers if tier.model == model),
+        key=lambda tier: (tier.price_out_usd_per_mtok, tier.price_in_usd_per_mtok),
     )
