@@ -36,7 +36,9 @@ class ScoringTimes:
         return np.asarray(self.slowdown * cost_s, dtype=np.float64)
 
     def call_s(self, prompt_tokens: Ints) -> float:
-        """One call for prompts of ``prompt_tokens`` (B,)."""
+        """One call for prompts of ``prompt_tokens`` (B,); without a prompt there is no call."""
+        if not len(prompt_tokens):
+            return 0.0
         read = np.minimum(prompt_tokens, self.max_tokens)
         tokens = int(read.max()) * len(read) if self.padded else int(read.sum())
         cost_s = self.fixed_s + self.per_request_s * len(read) + self.per_token_s * tokens

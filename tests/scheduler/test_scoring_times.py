@@ -26,6 +26,12 @@ def test_an_unpadded_one_reads_each_prompt_at_its_length() -> None:
     assert times.call_s(TOKENS) == pytest.approx(0.04 + 3 * 0.002 + (50 + 100 + 10) * 0.0001)
 
 
+@pytest.mark.parametrize("padded", [False, True])
+def test_without_a_prompt_there_is_no_call(padded: bool) -> None:
+    times = ScoringTimes.of(COST.model_copy(update={"padded": padded}), 1)
+    assert times.call_s(np.zeros(0, dtype=np.int64)) == 0.0
+
+
 def test_several_workers_are_slowed_down_and_one_is_not() -> None:
     alone, beside = (ScoringTimes.of(COST, workers).call_s(TOKENS) for workers in (1, 8))
     assert beside == pytest.approx(3 * alone)

@@ -119,7 +119,7 @@ class Filtered:
         if best != NO_INSTANCE:
             if self._config.kind == "none":
                 cap = cap_output(best, ask.input_tokens, ask.max_tokens, ask.budget_usd, self._shape)
-                answer.max_tokens[0] = cap
+                answer.max_tokens[0] = min(cap, answer.max_tokens[0])
             if self._forecast is not None:
                 self._forecast.book(ask, best, int(answer.max_tokens[0]))
         n_left = np.array([np.count_nonzero(left)])
