@@ -68,9 +68,10 @@ class Answered:
 
 @dataclass
 class _Waiting:
-    """A request for a decision: under which name the watch will know it, and who waits."""
+    """A request for a decision: what the watch will know of it, and who waits."""
 
     name: str
+    streams: bool
     answer: asyncio.Future[Placement]
 
 
@@ -179,7 +180,7 @@ class Decider:
         else:
             self.live.free(row)
 
-    async def place(self, row: int, name: str, now_s: float) -> Placement:
+    async def place(self, row: int, name: str, now_s: float, *, streams: bool) -> Placement:
         """Decide for ``row`` together with whoever else waits; the watch is told of the dispatch.
 
         Cancelling it takes the request out of the queue. Where there is a stage its prompt is scored first,
@@ -189,7 +190,7 @@ class Decider:
         if self.stage is not None:
             await self._score(row, self.stage)
             comes_s = self._clock()
-        waiting = _Waiting(name, asyncio.get_running_loop().create_future())
+        waiting = _Waiting(name, streams, asyncio.get_running_loop().create_future())
         self._waiting[row] = waiting
         self._runtime.submit(row, comes_s, now_s)
         self._arrival.set()
@@ -341,6 +342,7 @@ class Decider:
                     int(self.live.columns.input_tokens[row]),
                     placement.max_tokens,
                     max(1, round(placement.length_tokens)),
+                    streams=waiting.streams,
                 )
             waiting.answer.set_result(placement)
 

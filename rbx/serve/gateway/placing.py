@@ -114,7 +114,8 @@ class Placer:
         self.undecided += 1
         try:
             now_s = request.arrived_s if round_ == 1 else self._clock()
-            placement = await version.decider.place(request.row, f"{request.id}-{round_}", now_s)
+            name, streams = f"{request.id}-{round_}", request.asked.stream
+            placement = await version.decider.place(request.row, name, now_s, streams=streams)
         finally:
             self.undecided -= 1
         self._metrics.decisions.labels(version.policy.label, placement.mode).inc()

@@ -29,8 +29,10 @@ class Watching(Protocol):
         prompt_tokens: int,
         cap_tokens: int,
         predicted_tokens: int,
+        *,
+        streams: bool,
     ) -> None:
-        """A request is on its way to instance ``i``."""
+        """A request is on its way to instance ``i``; unless it ``streams`` its end alone will be told."""
 
     def tokens(self, i: int, request_id: str, now_s: float, output_tokens_so_far: int) -> None:
         """It has given so many tokens."""

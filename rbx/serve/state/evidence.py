@@ -15,12 +15,16 @@ FOREIGN = ""
 
 @dataclass
 class OwnRequest:
-    """One request of ours: what it was sent with, and how many tokens it has shown."""
+    """One request of ours: what it was sent with, and how many tokens it has shown.
+
+    One that does not ``streams`` shows none before its end, and its twin goes by the clock.
+    """
 
     prompt_tokens: int
     cap_tokens: int
     predicted_tokens: int
     cached_prefix_tokens: int
+    streams: bool = True
     seen_tokens: int = 0
 
     def row(self) -> list[int]:
@@ -41,6 +45,8 @@ def own_request(
     predicted_tokens: int,
     cached_prefix_tokens: int,
     max_model_len: int,
+    *,
+    streams: bool = True,
 ) -> OwnRequest:
     """What was sent under the name ``request``, its cap cut to the context.
 
@@ -64,7 +70,7 @@ def own_request(
             f"request {request!r}: cached_prefix_tokens is {cached_prefix_tokens} of {prompt_tokens}; at "
             "least one prompt token must be computed"
         )
-    return OwnRequest(prompt_tokens, min(cap_tokens, room), predicted_tokens, cached_prefix_tokens)
+    return OwnRequest(prompt_tokens, min(cap_tokens, room), predicted_tokens, cached_prefix_tokens, streams)
 
 
 @dataclass(frozen=True)
@@ -152,8 +158,9 @@ class Lines:
     def correct(self) -> None:
         """Bring the rows of our requests to what they have shown.
 
-        A request that has shown tokens decodes. One that has shown none, although its twin has given
-        several, goes back to the front of the queue; so does whoever finds no seat.
+        A request that has shown tokens decodes. One that has shown none, although it streams and its twin
+        has given several, goes back to the front of the queue; so does whoever finds no seat. One that does
+        not stream and has ended in the twin alone is about to end.
         """
         back: list[Line] = []
         partial, self.partial = self.partial, None
@@ -163,15 +170,22 @@ class Lines:
         for line in decoding:
             request = self.own.get(line.request)
             given = line.row[snap.GENERATED]
-            if request is not None and not 0 <= given - request.seen_tokens < MAX_LAG_TOKENS:
+            if (
+                request is not None
+                and request.streams
+                and not 0 <= given - request.seen_tokens < MAX_LAG_TOKENS
+            ):
                 given = request.seen_tokens
             kept = given > 0 or request is None or line.row[snap.GENERATED] < MAX_LAG_TOKENS
             (self.decoding if kept and self._decode(line, given) else back).append(line)
         known = {line.request for line in (*decoding, *unfinished)}
-        lost = [Line(name, request.row()) for name, request in self.own.items() if name not in known]
-        for line in (*promoted, *lost):
-            shown = self.own[line.request].seen_tokens
-            (self.decoding if self._decode(line, shown) else back).append(line)
+        shown = [(line, self.own[line.request].seen_tokens) for line in promoted]
+        for name, request in self.own.items():
+            if name not in known:
+                given = request.seen_tokens if request.streams else request.cap_tokens
+                shown.append((Line(name, request.row()), given))
+        for line, given in shown:
+            (self.decoding if self._decode(line, given) else back).append(line)
         self.partial = None if partial in promoted else partial
         self.waiting = [line for line in self.waiting if line not in promoted]
         self._seat(back)

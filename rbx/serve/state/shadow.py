@@ -104,10 +104,15 @@ class Shadow:
         cap_tokens: int,
         predicted_tokens: int = 0,
         cached_prefix_tokens: int = 0,
+        *,
+        streams: bool = True,
     ) -> None:
-        """A request was sent; ``cap_tokens`` is cut to the context, predicted 0 stands for no prediction."""
+        """A request was sent; ``cap_tokens`` is cut to the context, predicted 0 stands for no prediction.
+
+        One that does not ``streams`` shows no token: it is taken to go by the clock until its end is told.
+        """
         sizes = prompt_tokens, cap_tokens, predicted_tokens, cached_prefix_tokens
-        own = own_request(request, *sizes, self._profile.limits.max_model_len)
+        own = own_request(request, *sizes, self._profile.limits.max_model_len, streams=streams)
         now_s = self._time(at_s)
         if request in self._own:
             self._ignored["dispatched twice"] += 1
@@ -118,7 +123,7 @@ class Shadow:
         self._own[request] = own
         self._slot_of[request] = slot
         self._names.append(request)
-        self._watched[slot], self._seen[slot] = True, 0
+        self._watched[slot], self._seen[slot] = _watched(own), 0
         row = np.array(own.row(), dtype=np.int64)
         twin.join(self._state, slot, row, now_s + self._settings.dispatch_delay_s)
 
@@ -146,11 +151,14 @@ class Shadow:
     def finished(self, request: str, at_s: float) -> None:
         """The answer is complete; report its last token by ``tokens`` first."""
         now_s = self._time(at_s)
-        if self._own.pop(request, None) is None:
+        own = self._own.pop(request, None)
+        if own is None:
             self._ignored["end of an unknown request"] += 1
             return
+        if not own.streams:
+            twin.see_end(self._state, self._watched, self._heard(now_s))
         slot = self._slot_of.pop(request)
-        self._watched[slot] = False
+        self._watched[slot] = twin.NOTHING
         self._names[slot] = _GONE
         self._ended_s.append(now_s)
         if not twin.leave(self._state, slot):
@@ -182,6 +190,8 @@ class Shadow:
         if not 0.0 <= kv_usage <= 1.0:
             raise EngineError(f"kv_usage is {kv_usage}; it is a share in [0, 1]")
         now_s = self._time(at_s)
+        if not all(own.streams for own in self._own.values()):
+            twin.follow(self._state, self._watched, self._heard(now_s))  # or each look would replay all of it
         taken_s = now_s if asked_s is None else min(asked_s, now_s)
         while self._ended_s and self._ended_s[0] < taken_s - self._settings.gauge_lag_s:
             self._ended_s.popleft()
@@ -351,12 +361,16 @@ class Shadow:
         self._names = [line.request for line in lines]
         self._slot_of = {line.request: slot for slot, line in enumerate(lines) if line.request != FOREIGN}
         self._counted_s, self._counted_until_s = 0.0, -math.inf
-        self._watched = np.zeros(capacity, dtype=np.bool_)
+        self._watched = np.zeros(capacity, dtype=np.int8)
         self._seen = np.zeros(capacity, dtype=np.int64)
         for request, slot in self._slot_of.items():
-            self._watched[slot] = True
-            self._seen[slot] = self._own[request].seen_tokens
+            own = self._own[request]
+            self._watched[slot], self._seen[slot] = _watched(own), own.seen_tokens
 
 
 def _table(lines: list[Line]) -> Ints:
     return np.array([line.row for line in lines], dtype=np.int64).reshape(-1, snap.N_REQUEST)
+
+
+def _watched(own: OwnRequest) -> int:
+    return twin.TOKENS if own.streams else twin.END_ALONE

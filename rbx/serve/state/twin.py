@@ -5,8 +5,8 @@ token to a watched request ends when that token is seen, not when the clock of t
 that shows nobody anything ends by the clock. The batch after a seen end is formed only when something
 later is known, so that finishes which arrive with the same tokens still free their seats for it.
 
-Every function works on the only instance of a state; ``watched`` (C,) marks the slots whose tokens are
-seen, ``seen`` (C,) is how many tokens each of them has shown.
+Every function works on the only instance of a state; ``watched`` (C,) says what is seen of each slot,
+``seen`` (C,) is how many tokens it has shown.
 """
 
 from __future__ import annotations
@@ -25,8 +25,10 @@ from rbx.engine.snapshot_export import batches_in_flight, request_rows
 from rbx.engine.snapshot_loading import empty_instance, enter_request, load
 from rbx.engine.state import EngineState, Floats, Ints
 
-Bools = NDArray[np.bool_]
+Watched = NDArray[np.int8]
 
+# What is seen of a slot. A step that would end an answer whose end alone is seen is over when that is seen.
+NOTHING, TOKENS, END_ALONE = 0, 1, 2
 # More steps than this between two tokens of one request are not replayed: the count is taken as it is.
 MAX_FORCED_STEPS = 256
 # A request that is this many tokens behind its twin is taken to be behind; fewer may still be on their way.
@@ -65,7 +67,7 @@ def join(state: EngineState, slot: int, row: Ints, at_s: float) -> None:
 
 
 @bare_njit
-def follow(state: EngineState, watched: Bools, until_s: float) -> None:
+def follow(state: EngineState, watched: Watched, until_s: float) -> None:
     """Go on by the clock to ``until_s``, or to the first end of a step that would be seen."""
     counts, times = state.counts, state.times
     while True:
@@ -84,7 +86,7 @@ def follow(state: EngineState, watched: Bools, until_s: float) -> None:
 
 @bare_njit
 def see_token(
-    state: EngineState, watched: Bools, seen: Ints, slot: int, generated_tokens: int, at_s: float
+    state: EngineState, watched: Watched, seen: Ints, slot: int, generated_tokens: int, at_s: float
 ) -> bool:
     """Request ``slot`` has shown its token number ``generated_tokens`` by ``at_s``.
 
@@ -115,6 +117,14 @@ def see_token(
         else:  # steps that show nothing were shorter than the clock thought
             _end_at(state, min(times[0, inst.END_S], at_s))
     return False
+
+
+@bare_njit
+def see_end(state: EngineState, watched: Watched, at_s: float) -> None:
+    """An answer has ended of which no token was seen: a step that should be over by then is."""
+    follow(state, watched, at_s)
+    if state.counts[0, inst.STEPPING] and state.times[0, inst.END_S] <= at_s:
+        _end_at(state, at_s)
 
 
 @bare_njit
@@ -160,18 +170,19 @@ def given_tokens(state: EngineState, slot: int) -> int:
 
 
 @bare_njit
-def strays(state: EngineState, watched: Bools, seen: Ints) -> bool:
+def strays(state: EngineState, watched: Watched, seen: Ints) -> bool:
     """Whether a decoding request has been given more tokens than can still be on their way."""
     for k in range(state.counts[0, inst.RUNNING]):
         slot = state.running[0, k]
-        prefilling = state.slots[slot, req.STATUS] == req.PREFILLING
-        if watched[slot] and not prefilling and given_tokens(state, slot) - seen[slot] >= MAX_LAG_TOKENS:
+        if watched[slot] != TOKENS or state.slots[slot, req.STATUS] == req.PREFILLING:
+            continue
+        if given_tokens(state, slot) - seen[slot] >= MAX_LAG_TOKENS:
             return True
     return False
 
 
 @njit(cache=True)
-def projection(state: EngineState, watched: Bools, now_s: float, token_delay_s: float) -> EngineState:
+def projection(state: EngineState, watched: Watched, now_s: float, token_delay_s: float) -> EngineState:
     """A copy brought to ``now_s``; what would have been seen ``token_delay_s`` after it was not earlier."""
     copy = EngineState(
         state.counts.copy(),
@@ -219,11 +230,13 @@ def _yields(state: EngineState, slot: int) -> bool:
 
 
 @bare_njit
-def shows_token(state: EngineState, watched: Bools) -> bool:
-    """Whether the running step gives a token that would be seen."""
+def shows_token(state: EngineState, watched: Watched) -> bool:
+    """Whether the running step gives a token that would be seen, or ends what would be seen to end."""
     for k in range(state.counts[0, inst.RUNNING]):
         slot = state.running[0, k]
-        if watched[slot] and _yields(state, slot):
+        if watched[slot] == NOTHING or not _yields(state, slot):
+            continue
+        if watched[slot] == TOKENS or given_tokens(state, slot) + 1 >= state.slots[slot, req.OUTPUT_TOKENS]:
             return True
     return False
 

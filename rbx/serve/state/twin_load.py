@@ -15,13 +15,13 @@ from rbx.engine.batch_formation import computed_tokens
 from rbx.engine.queues import next_arrival_s
 from rbx.engine.snapshot_counts import CONTEXT, DECODE, FREE_BLOCKS, PREFILL, RUNNING, WAITING
 from rbx.engine.state import EngineState, Ints
-from rbx.serve.state.twin import Bools, given_tokens, projection, shows_token, strays
+from rbx.serve.state.twin import NOTHING, Watched, given_tokens, projection, shows_token, strays
 
 
 @njit(cache=True)
 def load_at(
     state: EngineState,
-    watched: Bools,
+    watched: Watched,
     seen: Ints,
     outstanding: int,
     now_s: float,
@@ -44,7 +44,7 @@ def load_at(
 
 
 @njit(cache=True)
-def _moves_at_s(state: EngineState, watched: Bools) -> float:
+def _moves_at_s(state: EngineState, watched: Watched) -> float:
     """The clock alone changes nothing before this time; see ``twin.follow``."""
     if state.counts[0, inst.STEPPING]:
         return np.inf if shows_token(state, watched) else float(state.times[0, inst.END_S])
@@ -52,13 +52,13 @@ def _moves_at_s(state: EngineState, watched: Bools) -> float:
 
 
 @njit(cache=True)
-def _count(state: EngineState, watched: Bools, load: Ints) -> int:
+def _count(state: EngineState, watched: Watched, load: Ints) -> int:
     """Count all requests, those still on their way as waiting ones; how many of them are ours."""
     counts, slots = state.counts, state.slots
     ours, waiting, prefill, decode, context = 0, 0, 0, 0, 0
     for k in range(counts[0, inst.RUNNING]):
         slot = state.running[0, k]
-        ours += watched[slot]
+        ours += watched[slot] != NOTHING
         computed = computed_tokens(state, slot, counts[0, inst.FORMED])
         if slots[slot, req.STATUS] == req.PREFILLING:
             given = slots[slot, req.KEPT]
@@ -71,7 +71,7 @@ def _count(state: EngineState, watched: Bools, load: Ints) -> int:
     for head in (counts[0, inst.WAITING_HEAD], counts[0, inst.PENDING_HEAD]):
         slot = head
         while slot >= 0:
-            ours += watched[slot]
+            ours += watched[slot] != NOTHING
             waiting += 1
             prefill += slots[slot, req.PROMPT_TOKENS] + slots[slot, req.KEPT]
             decode += max(0, slots[slot, req.PREDICTED_TOKENS] - slots[slot, req.KEPT])

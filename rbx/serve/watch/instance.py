@@ -29,6 +29,7 @@ class _Sent:
     prompt_tokens: int
     cap_tokens: int
     predicted_tokens: int
+    streams: bool
     tokens: int = 0
 
 
@@ -75,15 +76,23 @@ class InstanceWatch:
         return found
 
     def dispatched(
-        self, request: str, now_s: float, prompt_tokens: int, cap_tokens: int, predicted_tokens: int
+        self,
+        request: str,
+        now_s: float,
+        prompt_tokens: int,
+        cap_tokens: int,
+        predicted_tokens: int,
+        *,
+        streams: bool = True,
     ) -> None:
         """A request is on its way; a name that is there already changes nothing.
 
+        Unless it ``streams`` it shows no token before its end.
         Raises ``EngineError`` for sizes that no engine would take.
         """
         if request in self._sent:
             return
-        self._enter(request, _Sent(now_s, prompt_tokens, cap_tokens, predicted_tokens), now_s)
+        self._enter(request, _Sent(now_s, prompt_tokens, cap_tokens, predicted_tokens, streams), now_s)
         self._dispatched += 1
 
     def tokens(self, request: str, now_s: float, output_tokens: int) -> None:
@@ -190,7 +199,7 @@ class InstanceWatch:
 
     def _enter(self, request: str, sent: _Sent, now_s: float) -> None:
         sizes = sent.prompt_tokens, sent.cap_tokens, sent.predicted_tokens
-        self._shadow.dispatched(request, now_s, *sizes)
+        self._shadow.dispatched(request, now_s, *sizes, streams=sent.streams)
         self._ladder.dispatched(request, now_s, *sizes)
         for _, source in self._exact:
             source.dispatched(request, sent.predicted_tokens)

@@ -17,12 +17,13 @@ vllm:kv_cache_usage_perc 0.5
 
 
 def compile_kernels(profile: InstanceProfile) -> None:
-    """Lead a request through a watch of its own."""
+    """Lead requests, a plain one among them, through a watch of their own."""
     watch = InstanceWatch(profile, [], Watch(), 1.0)
-    for name in ("ends", "waits"):
-        watch.dispatched(name, 1.0, 1, 1, 1)
+    for name in ("ends", "plain", "waits"):
+        watch.dispatched(name, 1.0, 1, 1, 1, streams=name != "plain")
     watch.tokens("ends", 2.0, 1)
-    watch.ended("ends", 2.0)
+    for name in ("ends", "plain"):
+        watch.ended(name, 2.0)
     watch.page(_PAGE, 2.0, 2.0)
     watch.load(3.0)
     pool_telemetry([watch.best(3.0).reading.snapshot], np.zeros(1, dtype=np.int64))

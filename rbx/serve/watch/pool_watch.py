@@ -125,13 +125,16 @@ class PoolWatch:
         prompt_tokens: int,
         cap_tokens: int,
         predicted_tokens: int = 0,
+        *,
+        streams: bool = True,
     ) -> None:
         """A request goes to instance ``i``, with ``X-Request-Id: request_id`` if its state is published.
 
         Tell it before the next decision. Predicted 0 stands for no prediction. Raises ``EngineError`` for
         sizes that no engine would take.
         """
-        self._watches[i].dispatched(request_id, now_s, prompt_tokens, cap_tokens, predicted_tokens)
+        sizes = prompt_tokens, cap_tokens, predicted_tokens
+        self._watches[i].dispatched(request_id, now_s, *sizes, streams=streams)
 
     def tokens(self, i: int, request_id: str, now_s: float, output_tokens_so_far: int) -> None:
         """The answer has so many tokens by now."""

@@ -185,6 +185,8 @@ class StandInWatch:
         prompt_tokens: int,
         cap_tokens: int,
         predicted_tokens: int,
+        *,
+        streams: bool,
     ) -> None:
         assert request_id not in self.in_flight[i]
         assert prompt_tokens >= 1

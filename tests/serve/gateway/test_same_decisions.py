@@ -89,6 +89,8 @@ class RecordedWatch(StandInWatch):
         prompt_tokens: int,
         cap_tokens: int,
         predicted_tokens: int,
+        *,
+        streams: bool,
     ) -> None:
         self._sent[i].append((now_s, prompt_tokens, cap_tokens, predicted_tokens))
 
@@ -143,7 +145,7 @@ def simulated(
             placed[row] = (i, cap, closes_s)
             if i >= 0:
                 length = max(1, round(float(answer.length_tokens[k])))
-                watch.dispatched(i, str(row), closes_s, recording.tokens[row], cap, length)
+                watch.dispatched(i, str(row), closes_s, recording.tokens[row], cap, length, streams=True)
 
 
 class EventTime:
@@ -173,7 +175,7 @@ async def live(
             recording.texts[q], recording.tokens[q], recording.caps[q], recording.budgets[q], np.inf
         )
         decider.begin()
-        asked[q] = asyncio.create_task(decider.place(row, str(q), clock.now_s))
+        asked[q] = asyncio.create_task(decider.place(row, str(q), clock.now_s, streams=True))
         if q + 1 == N or recording.arrived_s[q + 1] > clock.now_s:
             await asyncio.sleep(0)
     await settle(decider, clock, until_s=np.inf)

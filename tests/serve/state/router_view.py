@@ -48,12 +48,20 @@ class Link:
 
 
 class RouterView:
-    """One instance, its traffic, and a shadow that is told only what a router would see."""
+    """One instance, its traffic, and a shadow that is told only what a router would see.
 
-    def __init__(self, tier: Tier, traffic: Traffic, link: Link, shadow: Shadow, rng: Generator) -> None:
+    Of the share ``plain`` of requests that is their end alone.
+    """
+
+    def __init__(
+        self, tier: Tier, traffic: Traffic, link: Link, shadow: Shadow, rng: Generator, plain: float = 0.0
+    ) -> None:
         self.engine, self.shadow, self.traffic = EngineSim([tier], len(traffic.at_s)), shadow, traffic
         self._tier, self._link, self._rng = tier, link, rng
         self._news: list[tuple[float, int, int, int]] = []  # when, order, request, tokens (−1: it has ended)
+        self._plain = (
+            rng.random(len(traffic.at_s)) < plain if plain else np.zeros(len(traffic.at_s), np.bool_)
+        )
         self._given = np.zeros(len(traffic.at_s), dtype=np.int64)
         self._open: list[int] = []
         self._next_gauges_s = link.gauges_every_s
@@ -76,7 +84,7 @@ class RouterView:
         self._open.append(k)
         if not traffic.foreign[k]:
             cap = self._tier.limits.max_model_len - prompt
-            self.shadow.dispatched(str(k), at_s, prompt, cap, predicted)
+            self.shadow.dispatched(str(k), at_s, prompt, cap, predicted, streams=not self._plain[k])
 
     def finish(self) -> None:
         """Run until every request is done and told."""
@@ -122,8 +130,9 @@ class RouterView:
 
     def _post(self, at_s: float, k: int, given: int) -> None:
         arrives_s = at_s + self._link.token_s + float(self._rng.uniform(0.0, self._link.jitter_s))
-        heapq.heappush(self._news, (arrives_s, self._order, k, given))
-        self._order += 1
+        if not self._plain[k]:
+            heapq.heappush(self._news, (arrives_s, self._order, k, given))
+            self._order += 1
         if self.engine.done_s[k] <= at_s:
             heapq.heappush(self._news, (arrives_s, self._order, k, -1))
             self._order += 1

@@ -55,7 +55,8 @@ def play(one: Shadow, longest: int, events: list[Event], seen: Counter[str]) -> 
     for kind, name, small, count, share, step_s in events:
         now_s = max(0.0, now_s + step_s)
         if kind == "dispatched":
-            one.dispatched(name, now_s, min(1 + 3 * count, longest - 1), small, count)
+            prompt = min(1 + 3 * count, longest - 1)
+            one.dispatched(name, now_s, prompt, small, count, streams=small % 3 > 0)
         elif kind in ("tokens", "next", "all"):
             shown[name] += 1
             one.tokens(name, shown[name] if kind == "next" else count, now_s)

@@ -68,6 +68,50 @@ def test_a_router_alone_with_an_instance_it_knows_sees_it_exactly() -> None:
     assert min(seen[name] for name in ("chunk", "backlog", "batch ahead", "preempted")) > 50, seen
 
 
+@pytest.mark.parametrize(("plain", "scale"), [(0.5, 1.0), (0.5, 1.5), (1.0, 1.0)])
+def test_plain_answers_are_followed_by_the_clock_and_by_the_streams_beside_them(
+    plain: float, scale: float
+) -> None:
+    """They show nothing before their end; right step times, or streams that tell, make up for that."""
+    server, rng = tier(max_num_seqs=16), np.random.default_rng(5)
+    right = InstanceProfile.of(server)
+    cost = right.coefficients
+    wrong = StepCoefficients(cost.feature_set, "wrong", tuple(scale * value for value in cost.seconds))
+    traffic = Traffic.random(rng, 8.0, 300)
+    traffic = replace(traffic, output=np.minimum(traffic.output, 300))
+    view = RouterView(server, traffic, Link(), Shadow(replace(right, coefficients=wrong)), rng, plain)
+    alike, backlog = [], 0
+    for k in view.arrivals():
+        exact, guess = export_snapshot(view.engine, 0, right), view.shadow.snapshot(float(traffic.at_s[k]))
+        alike.append(guess.requests.tolist() == exact.requests.tolist())
+        backlog += len(exact.requests) > exact.running
+    view.finish()
+    assert view.shadow.outstanding == 0
+    assert np.mean(alike) > 0.9
+    assert backlog > 50
+
+
+def test_a_plain_answer_is_not_taken_to_wait_because_it_shows_nothing() -> None:
+    seen = shadow()
+    seen.dispatched("plain", 1.0, 100, 500, 200, streams=False)
+    seen.dispatched("stream", 1.0, 100, 500, 200)
+    for k in range(1, 101):
+        seen.tokens("stream", k, 1.0 + 0.01 * k)
+    now = seen.snapshot(2.0)
+    assert now.running == 2
+    assert column(now, snap.GENERATED) == [100, 100]
+
+
+def test_a_plain_answer_alone_goes_on_until_it_ends_or_is_about_to() -> None:
+    seen = shadow()
+    seen.dispatched("plain", 1.0, 100, 50, 40, streams=False)
+    assert column(seen.snapshot(1.305), snap.GENERATED) == [30]
+    late = seen.snapshot(9.0)  # its cap is reached by the clock, and no end was told
+    assert (late.running, column(late, snap.GENERATED)) == (1, [49])
+    seen.finished("plain", 9.0)
+    assert seen.snapshot(9.1).running == 0
+
+
 @pytest.mark.parametrize("scale", [0.5, 2.0])
 def test_step_times_that_are_wrong_do_not_carry_a_shadow_away(scale: float) -> None:
     """What decodes, what waits and every token count stay right; only the running step's price is wrong."""

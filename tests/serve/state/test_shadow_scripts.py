@@ -48,7 +48,8 @@ def play(shadow: Shadow, tier: Tier, events: list[Event], seen: Counter[str]) ->
         now_s = max(0.0, now_s + step_s)
         if kind == "dispatched":
             prompt = min(1 + count * 3, limits.max_model_len - 1)
-            shadow.dispatched(name, now_s, prompt, small, count, min(count, prompt - 1))
+            cached, streams = min(count, prompt - 1), small % 3 > 0
+            shadow.dispatched(name, now_s, prompt, small, count, cached, streams=streams)
             shown[name] = shown[name] if name in sent else 0
             sent.add(name)
         elif kind == "tokens":
