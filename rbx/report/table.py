@@ -16,7 +16,10 @@ Write = Callable[[float], str]
 
 @dataclass(frozen=True)
 class Value:
-    """One table cell: main text, a smaller second line, what to sort by, and a hint on hover."""
+    """One table cell: main text, a smaller second line, what to sort by, and a hint on hover.
+
+    NaN and infinity are nothing to sort by.
+    """
 
     text: str
     sub: str = ""
@@ -25,6 +28,11 @@ class Value:
     tone: Tone = ""
     mark: str = ""  # colour family of a policy's name
     flag: str = ""  # a sign that the table's footnote explains
+
+    def __post_init__(self) -> None:
+        """Forget what can't be sorted by."""
+        if self.sort is not None and not math.isfinite(self.sort):
+            object.__setattr__(self, "sort", None)
 
 
 @dataclass(frozen=True)
@@ -52,7 +60,7 @@ class Table:
 
 def number(value: float, write: Write) -> Value:
     """A bare figure."""
-    return Value(write(value), sort=value if math.isfinite(value) else None)
+    return Value(write(value), sort=value)
 
 
 def count(value: int, *, alarming: bool = False) -> Value:
@@ -65,7 +73,7 @@ def estimate(interval: Interval, write: Write) -> Value:
     return Value(
         write(interval.value),
         sub=span(interval, write),
-        sort=interval.value if math.isfinite(interval.value) else None,
+        sort=interval.value,
         hint=interval.reason,
     )
 
@@ -79,7 +87,7 @@ def change(interval: Interval | None, write: Write, *, lower_is_better: bool) ->
     return Value(
         signed(write(interval.value)),
         sub=span(interval, lambda bound: signed(write(bound))),
-        sort=interval.value if math.isfinite(interval.value) else None,
+        sort=interval.value,
         hint=interval.reason,
         tone=tone,
     )

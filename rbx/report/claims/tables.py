@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from rbx.config.claims import BoundClaim, DifferenceClaim, OrderClaim, SignClaim
 from rbx.report.bootstrap import LEVEL
-from rbx.report.claims.finding import VERDICTS, Finding, Verdict
+from rbx.report.claims.finding import VERDICTS, OrderFinding, Verdict
 from rbx.report.claims.off_by import off_by
 from rbx.report.claims.scale import Scale, scale_of
 from rbx.report.claims.study import ClaimsStudy, Judged
@@ -122,7 +122,7 @@ def _row(judged: Judged) -> tuple[Value, ...]:
     error = judged.finding.relative_error
     order = ""
     if isinstance(claim, OrderClaim):
-        order = "published order: " + " > ".join(_apart(looked_at(judged)))
+        order = "published order, best first: " + "; ".join(_apart(looked_at(judged)))
     return (
         Value(claim.id, sub=role),
         Value(claim.says, sub=" · ".join(part for part in (place, claim.metric or "", order) if part)),
@@ -185,25 +185,24 @@ def published_value(judged: Judged) -> Value:
 
 def our_value(judged: Judged) -> Value:
     """Our figure over its interval, flagged where a point does not keep up with its arrivals."""
-    finding = judged.finding
+    finding, scale = judged.finding, scale_of(judged)
     if finding.order is not None:
-        return _order_value(finding)
-    if finding.ours is None:
+        value = _order_value(finding.order)
+    elif finding.ours is not None:
+        ours = finding.ours
+        value = Value(scale.written(ours.value), span(ours, scale.write), ours.value, hint=ours.reason)
+    else:
         return Value(UNKNOWN, tone="mute")
-    ours, scale = finding.ours, scale_of(judged)
-    value = Value(scale.written(ours.value), span(ours, scale.write), ours.value, hint=ours.reason)
     if judged.metric is None or not judged.metric.depends_on_length:
         return value
     return marked(value, *(point.point for point in judged.measured))
 
 
-def _order_value(finding: Finding) -> Value:
-    order = finding.order
-    assert order is not None
-    n = len(order.neighbours)
-    tau = order.tau
+def _order_value(order: OrderFinding) -> Value:
+    tau, n = order.tau, len(order.neighbours)
+    ends = span(tau, lambda bound: significant(bound, 2))
     text = f"τ = {significant(tau.value, 2)}"
-    return Value(text, f"{span(tau, lambda bound: significant(bound, 2))}, {order.in_order} of {n} in order")
+    return Value(text, f"{ends}, {order.in_order} of {n} in order", tau.value, hint=tau.reason)
 
 
 def _bound_words(claim: BoundClaim, scale: Scale) -> str:

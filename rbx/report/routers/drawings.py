@@ -184,7 +184,7 @@ def _reliability(study: RouterStudy) -> Drawing:
         figure,
         name="reliability",
         title="Predicted quality and what came of it",
-        alt=f"Mean label against mean predicted quality in ten bins; expected calibration error: {words}.",
+        alt=f"Mean label against mean prediction in up to ten bins; expected calibration error: {words}.",
     )
 
 

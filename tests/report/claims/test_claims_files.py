@@ -17,9 +17,11 @@ import yaml
 from rbx.cli.main import run
 from rbx.report.claims.run import write_claims
 from rbx.report.claims.study import ClaimsStudy
-from rbx.report.claims.tables import artefact_tables
+from rbx.report.claims.tables import artefact_tables, our_value
+from rbx.report.keeping_up import OVERLOADED_MARK
+from rbx.report.measured.site import SitePoint
 from tests.report.browser import Parsed, rendered
-from tests.report.claims.claimed import QUALITY, QUEUE, RANDOM, UNIFORM, at, best, study
+from tests.report.claims.claimed import QUALITY, QUEUE, RANDOM, UNIFORM, at, best, judged, study
 from tests.report.sweeps import POLICIES, SweepShape, write_sweep
 
 EVIL = r"<script>alert('x')</script> \input{x} a_b & 5% | {{ 7*7 }}"
@@ -217,4 +219,32 @@ def test_a_table_says_what_it_rests_on_where_sweeps_are_of_two_kinds(folder: Pat
     assert "rests on SIMULATED ENGINE alone" in notes[1]
     assert (notes[0], notes[2]) == ("", "")
     says = list(artefact_tables(both))[2].rows[0][1]
-    assert f"s: {UNIFORM} at 6 req/s > t: {UNIFORM} at 6 req/s" in says.sub
+    assert f"best first: s: {UNIFORM} at 6 req/s; t: {UNIFORM} at 6 req/s" in says.sub
+
+
+@pytest.mark.parametrize(
+    ("claim", "flag"),
+    [
+        ({"kind": "order", "metric": "mean_e2e_s", "points": [at(UNIFORM), at(QUEUE)]}, OVERLOADED_MARK),
+        ({"kind": "order", "metric": "quality", "points": [at(UNIFORM), at(QUEUE)]}, ""),
+        ({"kind": "value", "metric": "mean_e2e_s", "of": at(UNIFORM), "published": 2.0}, OVERLOADED_MARK),
+        ({"kind": "value", "metric": "on_time_utility", "of": at(UNIFORM), "published": 2.0}, ""),
+    ],
+)
+def test_what_grows_with_the_run_is_marked_where_a_policy_falls_behind(
+    folder: Path, claim: dict[str, Any], flag: str
+) -> None:
+    (found,) = judged([claim], s=folder)
+    behind = tuple(
+        replace(each, point=replace(each.point, sustained=(False,)))
+        for each in found.points
+        if isinstance(each, SitePoint)
+    )
+    assert our_value(found).flag == ""
+    assert our_value(replace(found, points=behind)).flag == flag
+
+
+def test_a_figure_that_is_not_known_is_nothing_to_sort_by(folder: Path) -> None:
+    claim = {"kind": "value", "metric": "on_time_utility", "of": at(UNIFORM), "published": 2.0}
+    (found,) = judged([claim], s=folder)
+    assert (our_value(found).text, our_value(found).sort) == ("–", None)
