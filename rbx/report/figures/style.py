@@ -175,13 +175,13 @@ def write_foot(figure: Figure, text: str, marked: str, key: str = "") -> None:
 
 
 def log_where_wide(axes: Axes, which: Literal["x", "y"], values: list[float]) -> None:
-    """A log axis where positive values spread over more than a factor of 15; ticks as plain numbers.
+    """A log axis where values, all above zero, spread over more than a factor of 15; ticks as plain numbers.
 
-    Called before anything is drawn; the ticks stand at 1, 2 and 5 of each decade, or at 1 alone
-    where there are many decades.
+    What costs nothing has no place on a log axis: with it the axis stays linear, and shows it. Called before
+    anything is drawn; the ticks stand at 1, 2 and 5 of each decade, or at 1 alone where decades are many.
     """
-    known = np.array([value for value in values if np.isfinite(value) and value > 0])
-    if len(known) < 2 or known.max() / known.min() <= 15:
+    known = np.array([value for value in values if np.isfinite(value)])
+    if len(known) < 2 or known.min() <= 0 or known.max() / known.min() <= 15:
         return
     if which == "x":
         axes.set_xscale("log")
