@@ -143,15 +143,14 @@ class OrderClaim(_Claim):
         for low, high in self.published_intervals or ():
             if low > high:
                 raise ValueError("published_intervals are [low, high]")
-        if self.published is not None and self._turns(self.published):
+        if self.published is not None and not _is_order(self.published):
             raise ValueError("published: the figures of points in their order only rise or only fall")
         return self
 
-    def _turns(self, figures: tuple[float, ...]) -> bool:
-        """Whether figures are of no order, or of the other one than ``higher`` says."""
-        falling = figures == tuple(sorted(figures, reverse=True)) and self.higher is not False
-        rising = figures == tuple(sorted(figures)) and self.higher is not True
-        return figures[0] == figures[-1] or not (falling or rising)
+
+def _is_order(figures: tuple[float, ...]) -> bool:
+    ascending = tuple(sorted(figures))
+    return figures[0] != figures[-1] and figures in (ascending, ascending[::-1])
 
 
 class SignClaim(_Claim):

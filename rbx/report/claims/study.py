@@ -106,14 +106,29 @@ def study_claims(file: ClaimsFile, path: Path, resampling: Resampling) -> Claims
     samples = draw(asked, resampling)
     every_kind = tuple(dict.fromkeys(kind for sweep in sweeps.values() for kind in kinds(sweep)))
     judged = tuple(
-        _judged(claim, metric, points, samples, every_kind, path)
+        _judged(claim, metric, points, samples, every_kind)
         for claim, metric, points in zip(file.claims, metrics, found, strict=True)
     )
     return ClaimsStudy(file, path, sweeps, absent, judged, resampling)
 
 
 def _metric(claim: Claim, path: Path) -> Metric | None:
-    return None if claim.metric is None else find_metric(claim.metric, f"{path}: {claim.id}")
+    where = f"{path}: {claim.id}"
+    metric = None if claim.metric is None else find_metric(claim.metric, where)
+    if isinstance(claim, OrderClaim):
+        _check_order(claim, metric, where)
+    return metric
+
+
+def _check_order(claim: OrderClaim, metric: Metric | None, where: str) -> None:
+    higher = is_higher_better(claim, metric)
+    if higher is None:
+        raise ConfigError(f"{where}: give higher: true or false, the end that is best")
+    if claim.published is not None and (claim.published[0] > claim.published[-1]) != higher:
+        best = "highest" if higher else "lowest"
+        raise ConfigError(
+            f"{where}: published: the best comes first, and the {best} is the best; or give higher"
+        )
 
 
 def _opened(file: ClaimsFile) -> tuple[dict[str, Sweep], dict[str, str]]:
@@ -146,7 +161,6 @@ def _judged(
     points: tuple[Found, ...],
     samples: Samples,
     every_kind: tuple[str, ...],
-    path: Path,
 ) -> Judged:
     gaps = tuple(gaps_of(points))
     measured = [point for point in points if isinstance(point, SitePoint)]
@@ -157,7 +171,7 @@ def _judged(
         return Judged(claim, metric, Finding("not run", "; ".join(gaps)), points, "", gaps, touched)
     drawn = iter([] if metric is None else [samples[each.key] for each in _asked(points, metric)])
     taken = [_of_file(point) if isinstance(point, FileFigure) else next(drawn) for point in points]
-    finding = _finding(claim, metric, taken, path)
+    finding = _finding(claim, metric, taken)
     apart = len(set(streams(measured))) > 1
     unpaired = "the points did not face the same requests, so each is resampled by itself" if apart else ""
     return Judged(claim, metric, finding, points, unpaired, gaps, touched)
@@ -168,7 +182,7 @@ def _of_file(point: Found) -> Sample:
     return Sample(point.value, None, reason=FILE_FIGURE)
 
 
-def _finding(claim: Claim, metric: Metric | None, taken: list[Sample], path: Path) -> Finding:
+def _finding(claim: Claim, metric: Metric | None, taken: list[Sample]) -> Finding:
     if isinstance(claim, ValueClaim):
         return judge.judge_value(claim, single(taken[0]))
     if isinstance(claim, DifferenceClaim):
@@ -179,7 +193,7 @@ def _finding(claim: Claim, metric: Metric | None, taken: list[Sample], path: Pat
         return judge.judge_sign(claim, difference(taken[0], taken[1]))
     if isinstance(claim, BoundClaim):
         return judge.judge_bound(claim, _bounded(claim, taken))
-    return judge.judge_order(rank(claim, taken, higher=is_higher_better(claim, metric, path)))
+    return judge.judge_order(rank(claim, taken, higher=bool(is_higher_better(claim, metric))))
 
 
 def _bounded(claim: BoundClaim, taken: list[Sample]) -> Interval:
@@ -188,10 +202,8 @@ def _bounded(claim: BoundClaim, taken: list[Sample]) -> Interval:
     return single(taken[0]) if claim.over is None else ratio(taken[0], taken[1])
 
 
-def is_higher_better(claim: OrderClaim, metric: Metric | None, path: Path) -> bool:
-    """Which end of an order is its best; raises ``ConfigError`` where neither claim nor metric says."""
-    if claim.higher is not None:
+def is_higher_better(claim: OrderClaim, metric: Metric | None) -> bool | None:
+    """Which end of an order is its best; None where neither claim nor metric says."""
+    if claim.higher is not None or metric is None:
         return claim.higher
-    if metric is None or metric.higher_is_better is None:
-        raise ConfigError(f"{path}: {claim.id}: give higher: true or false, the end that is best")
     return metric.higher_is_better

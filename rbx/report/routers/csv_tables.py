@@ -26,12 +26,9 @@ def csv_tables(study: RouterStudy) -> dict[str, str]:
         "concordance": [
             {"router": row.router, "model": model, **_value("concordance", found)}
             for row in study.concordance
-            for model, found in (
-                ("mean over models", row.macro),
-                ("prompts with a tie for the highest score", row.tied),
-                *zip(models, row.by_model, strict=True),
-            )
+            for model, found in (("mean over models", row.macro), *zip(models, row.by_model, strict=True))
         ],
+        "ties": [{"router": row.router, **_value("tied_share", row.tied)} for row in study.concordance],
         "calibration": [_flat(row) for row in study.calibration],
         "reliability": [
             {"router": row.router, "bin": number, **_flat(each)}

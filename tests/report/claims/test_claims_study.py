@@ -320,6 +320,34 @@ def test_claims_that_can_not_be_meant_are_refused(folder: Path, claim: dict[str,
         judged([claim], s=folder)
 
 
+def test_an_order_without_a_best_end_is_refused_before_anything_is_read(tmp_path: Path) -> None:
+    claim = {"kind": "order", "metric": "batch_size", "points": [at(UNIFORM), at(QUALITY)]}
+    with pytest.raises(ConfigError, match="c0: give higher: true or false"):
+        judged([claim], s=tmp_path / "gone")
+
+
+@pytest.mark.parametrize(
+    ("metric", "published", "keys", "words"),
+    [
+        ("quality", [0.3, 0.4], {}, "the highest is the best"),
+        ("mean_e2e_s", [4.0, 3.0], {}, "the lowest is the best"),
+        ("quality", [0.3, 0.4], {"higher": False}, ""),
+        ("mean_e2e_s", [3.0, 4.0], {}, ""),
+        ("mean_e2e_s", [3.0, 4.0], {"higher": True}, "the highest is the best"),
+    ],
+)
+def test_published_figures_run_from_the_best_down(
+    folder: Path, metric: str, published: list[float], keys: dict[str, Any], words: str
+) -> None:
+    points = [at(UNIFORM), at(QUALITY)]
+    claim = {"kind": "order", "metric": metric, "points": points, "published": published, **keys}
+    if not words:
+        assert judged([claim], s=folder)
+        return
+    with pytest.raises(ConfigError, match=f"c0: published: the best comes first, and {words}"):
+        judged([claim], s=folder)
+
+
 def test_loads_stand_for_rates(folder: Path, points: dict[tuple[str, float], Point]) -> None:
     (found,) = judged([_value("quality", at(UNIFORM, None, load=0.6))], s=folder)
     assert _ours(found) == pytest.approx(points[UNIFORM, 12.0].metrics.quality_mean)

@@ -104,8 +104,15 @@ def test_tables_and_summary_hold_the_same_figures(written: RouterReport) -> None
     names = {path.stem for path in (out / "tables").iterdir()}
     assert names == {
         "areas", "calibration", "concordance", "curves", "flips", "held_out_sources", "label_noise",
-        "neighbours", "prices", "reliability", "routed_quality", "shares",
+        "neighbours", "prices", "reliability", "routed_quality", "shares", "ties",
     }  # fmt: skip
+    with (out / "tables" / "concordance.csv").open() as file:
+        told = [(row["router"], row["model"]) for row in csv.DictReader(file)]
+    models = ["mean over models", *summary["models"]]
+    assert told == [(row["router"], model) for row in summary["concordance"] for model in models]
+    with (out / "tables" / "ties.csv").open() as file:
+        ties = {row["router"]: float(row["tied_share"]) for row in csv.DictReader(file)}
+    assert ties == pytest.approx({row["router"]: row["tied"]["value"] for row in summary["concordance"]})
 
 
 def test_the_same_bundle_gives_the_same_bytes_and_stale_files_go(
