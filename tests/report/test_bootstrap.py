@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -12,7 +13,15 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from rbx.errors import StatisticsError
-from rbx.report.bootstrap import RatioColumns, TailColumn, bounds, replicate, resample_counts
+from rbx.report.bootstrap import (
+    RatioColumns,
+    Replicates,
+    ResamplingTask,
+    TailColumn,
+    bounds,
+    replicate,
+    resample_counts,
+)
 from rbx.report.interval import percentile_interval
 
 Floats = NDArray[np.float64]
@@ -99,6 +108,28 @@ def test_ratios_and_tails_equal_a_loop_that_builds_every_resample(
         assert found.means[0, index] == pytest.approx(built.mean(), rel=1e-9, abs=1e-9)
         expected = np.percentile(built, [100 * q for q in quantiles])
         assert found.tails[0, :, index] == pytest.approx(expected, rel=1e-9, abs=1e-9)
+
+
+@pytest.mark.parametrize("edges", [(0, 1, 2, 3, 4), (0, 3, 4), (0, 2, 4), (0, 4)])
+def test_shards_put_together_are_the_resamples_to_the_last_bit(edges: tuple[int, ...]) -> None:
+    """As workers of a cluster take them: each draws its own chunks, the last of which is cut short."""
+    rng = np.random.default_rng(0)
+    counts = rng.integers(0, 3, (37, 4)).astype(np.float64)
+    columns = RatioColumns(np.where(counts > 0, rng.random((37, 4)), 0.0), counts)
+    tails = [TailColumn.of(rng.random(80), rng.integers(0, 37, 80)) for _ in range(2)]
+
+    def in_shards(task: ResamplingTask) -> Replicates:
+        assert task.n_chunks == 4
+        parts = [task.take(first, last) for first, last in pairwise(edges)]
+        return Replicates(
+            np.concatenate([part.means for part in parts], axis=1),
+            np.concatenate([part.tails for part in parts], axis=2),
+        )
+
+    whole = replicate(columns, tails, (0.5, 0.99), n_resamples=1777, seed=3)
+    sharded = replicate(columns, tails, (0.5, 0.99), n_resamples=1777, seed=3, run=in_shards)
+    assert np.array_equal(sharded.means, whole.means)
+    assert np.array_equal(sharded.tails, whole.tails)
 
 
 def test_repeats_of_a_prompt_are_drawn_together() -> None:
