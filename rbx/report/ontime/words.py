@@ -63,7 +63,8 @@ def _against_all(study: OnTimeStudy, comparison: Comparison) -> tuple[str, ...]:
 def _at_one_rate(study: OnTimeStudy, comparison: Comparison, rivalry: Rivalry) -> str:
     at = {result.point.label: result for result in study.at(rivalry.rate_per_s)}
     mine = next(result for result in at.values() if result.role.kind == "bear")
-    n = len({each.label for each in comparison.rivalries if each.role.kind == "baseline"})
+    there = [each for each in comparison.rivalries if each.rate_per_s == rivalry.rate_per_s]
+    n = sum(each.role.kind == "baseline" for each in there)
     return (
         f"At λ = {rivalry.rate_per_s:g} req/s BEAR keeps {_stands(mine)}; the best of {n} baselines there, "
         f"{rivalry.label}, {_stands(at[rivalry.label])}. BEAR's gain in OnTimeUtility: "

@@ -13,7 +13,10 @@ import pytest
 from rbx.cli.main import run
 from rbx.config.policy import BearPolicy, RoutedPolicy
 from rbx.config.references import REFERENCES
+from rbx.report.analysis import analyse
+from rbx.report.load import read_sweep
 from rbx.report.ontime.published import CELLS
+from rbx.report.ontime.words import on_time_answer
 from rbx.report.paired import Resampling
 from rbx.report.run import Report, write_report
 from tests.report.ontime.handmade import Served, write_handmade
@@ -141,6 +144,21 @@ def test_the_terminal_answers_first_and_ranks_each_rate(
     assert "At λ = 6 req/s BEAR keeps 95.5 % in time" in out
     assert "Mean gain of BEAR in OnTimeUtility: over the best baseline of each rate" in out
     assert "BEAR's TTFT predictions, over the rates: MAPE" in out
+
+
+def test_the_baselines_counted_at_a_rate_are_those_that_were_run_there(tmp_path: Path) -> None:
+    shape = SweepShape(
+        policies=ON_TIME_POLICIES,
+        rates_per_s=(3.0, 6.0),
+        n_prompts=20,
+        n_requests=20,
+        ttft_target=True,
+        skip=frozenset({9}),  # round robin at the second rate
+    )
+    study = analyse(read_sweep(write_sweep(tmp_path / "s", shape)), baseline=None, resampling=QUICK).on_time
+    (told,) = on_time_answer(study)
+    assert told.lines[0].startswith("At λ = 6 req/s BEAR keeps ")
+    assert "the best of 3 baselines there" in told.lines[0]
 
 
 def test_losses_are_said_plainly(tmp_path: Path) -> None:
