@@ -105,6 +105,8 @@ bear: $(VENV)/.installed
 # RouteBalance's paper. A sweep is NAME of experiments/paper/, or a variant: its file and what it sets. Each is done
 # once, and again when its file was edited; a run that was interrupted goes on where it stopped.
 PAPER := experiments/paper
+# Which of experiments/datasets/ becomes datasets/paper; remove that folder before another is asked for.
+PAPER_GRID := paper
 # MiniLM (PAPER_ENCODER=minilm) takes minutes more for the 18,608 prompts, once.
 PAPER_ENCODER := static
 PAPER_BUNDLE := results/bundles/paper
@@ -153,8 +155,8 @@ paper-sweeps: $(call paper_page,frontier) $(foreach s,$(PAPER_PAGES),$(call pape
 paper-claims:
 	$(call timed,published beside ours,{ $(BIN)/rbx report --claims $(PAPER)/published.yaml || test $$? -eq 3; })
 
-datasets/paper/manifest.json: experiments/datasets/paper.yaml | $(VENV)/.installed
-	$(call timed,the grid,$(BIN)/rbx build-dataset $< --force > /dev/null)
+datasets/paper/manifest.json: experiments/datasets/$(PAPER_GRID).yaml | $(VENV)/.installed
+	$(call timed,the grid,$(BIN)/rbx build-dataset $< --out datasets/paper --force > /dev/null)
 
 # The routers' report asks the neighbours alone: the others it would train seven times more.
 $(PAPER_BUNDLE).trained: datasets/paper/manifest.json $(PAPER_POOL)

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from rbx.config.base import Loaded, NonNegativeInt, PositiveInt, StrictModel, chosen_by, load
+from rbx.config.base import Loaded, NonNegativeInt, PositiveInt, StrictModel, UnitFloat, chosen_by, load
 from rbx.config.labelling import LabelSource
 from rbx.grid.schema import DEFAULT_METRIC
 
@@ -130,6 +130,9 @@ class SynthSource(StrictModel):
     """A synthetic grid, calibrated to the published figures of RouteBalance or BEAR; see docs/datasets.md.
 
     ``second_judge`` adds the scores of another judge, which agrees with the first as RouteBalance's two do.
+    ``mean_scores`` sets what models score in the mean, in place of the preset's calibration: by family of
+    prompts, or over ``all``, which the families that are not named then make up for. ``seen_affinity`` sets
+    how much of what only one model is good at shows in the topic, docs/datasets.md's κ.
     """
 
     kind: Literal["synth"]
@@ -137,6 +140,8 @@ class SynthSource(StrictModel):
     n: Annotated[int, Field(ge=1, le=200_000)] | None = None  # default: the preset's
     seed: NonNegativeInt = 0
     second_judge: bool = False
+    mean_scores: dict[Text, dict[Text, UnitFloat]] = Field(default_factory=dict)
+    seen_affinity: UnitFloat | None = None  # default: the preset's
 
     @model_validator(mode="after")
     def _whose_second(self) -> SynthSource:

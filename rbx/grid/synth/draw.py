@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from rbx.grid.harvest import (
 from rbx.grid.schema import DEFAULT_METRIC
 from rbx.grid.spec import SynthSource
 from rbx.grid.synth.latent import coarse, draw_lengths, latent_scores
+from rbx.grid.synth.mean_scores import with_mean_scores
 from rbx.grid.synth.preset import Preset
 from rbx.grid.synth.presets import PRESETS
 from rbx.grid.synth.prompts import Drawn, draw_prompts
@@ -45,7 +47,14 @@ def draw_synthetic(spec: SynthSource, say: Say) -> Harvest:
         "responses": "none: no model answered; lengths and scores are drawn",
         **preset.assumptions,
     }
-    latent = latent_scores(drawn, preset.scores, scores)
+    model = preset.scores
+    if spec.seen_affinity is not None:
+        model = replace(model, seen_affinity=spec.seen_affinity)
+        provenance["seen_affinity"] = spec.seen_affinity
+    latent = latent_scores(drawn, model, scores)
+    if spec.mean_scores:
+        latent = with_mean_scores(latent, drawn.family, preset, spec.mean_scores)
+        provenance["mean_scores"] = {at: dict(means) for at, means in spec.mean_scores.items()}
     labels = [_labels(preset, coarse(latent), DEFAULT_METRIC)]
     if spec.second_judge:
         provenance["second_judge"] = f"metric {METRIC}: agrees with the first in part, see docs/datasets.md"
