@@ -74,20 +74,12 @@ def _show(written: RouterReport) -> None:
     from rbx.report.routers.robustness_tables import robustness_tables
     from rbx.report.routers.tables import area_table, brief, calibration_table
     from rbx.report.routers.words import stamp, warnings, what_was_judged
-    from rbx.report.terminal import as_rich
+    from rbx.report.terminal import as_rich, print_words
 
     study, console = written.study, Console()
     marked = " · ".join(stamp(study))
     console.print(Text(printable(what_was_judged(study))))
-    for line in warnings(study):
-        console.print(Text(f"! {printable(line)}", style="yellow"))
-    for found in answers(study):
-        console.print(Text(f"\n{printable(found.title)}", style="bold"))
-        for line in found.lines:
-            console.print(Text(f"- {printable(line)}"))
-        if found.note:
-            console.print(Text(printable(found.note), style="dim"))
-    console.print()
+    print_words(console, warnings(study), answers(study))
     tables = [brief(study), calibration_table(study), *([area_table(study)] if study.curves else [])]
     for table in (*tables, *robustness_tables(study)):
         console.print(as_rich(table, marked))

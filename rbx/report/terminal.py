@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 from rich.box import SIMPLE_HEAD
@@ -10,6 +11,7 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from rbx.report.analysis import Analysis
+from rbx.report.answer import AnswerList
 from rbx.report.engine import kinds
 from rbx.report.headline import headline
 from rbx.report.ontime.leaders import leaders_table
@@ -31,21 +33,26 @@ def print_report(console: Console, analysis: Analysis) -> None:
         Text(printable(name), style="bold"), Text(" · ".join(kinds(analysis.sweep)), style="bold red")
     )
     console.print(Text(printable(words.run)))
-    for line in words.warnings:
-        console.print(Text(f"! {printable(line)}", style="yellow"))
-    for found in words.answer:
-        console.print(Text(f"\n{printable(found.title)}", style="bold"))
-        for line in found.lines:
-            console.print(Text(f"- {printable(line)}"))
-        if found.note:
-            console.print(Text(printable(found.note), style="dim"))
-    console.print()
+    print_words(console, words.warnings, words.answer)
     stamp = " · ".join(kinds(analysis.sweep))
     if analysis.on_time is not None:
         console.print(as_rich(leaders_table(analysis.on_time), stamp))
     console.print(as_rich(winners_table(analysis), stamp))
     cells = _brief(next(rate_tables(analysis.middle, analysis.baseline_label)))
     console.print(as_rich(cells, f"λ = {analysis.middle.rate_per_s:g} req/s · {stamp}".rstrip(" ·")))
+
+
+def print_words(console: Console, warnings: Iterable[str], answers: Iterable[AnswerList]) -> None:
+    """What limits the figures, then what they say."""
+    for line in warnings:
+        console.print(Text(f"! {printable(line)}", style="yellow"))
+    for found in answers:
+        console.print(Text(f"\n{printable(found.title)}", style="bold"))
+        for line in found.lines:
+            console.print(Text(f"- {printable(line)}"))
+        if found.note:
+            console.print(Text(printable(found.note), style="dim"))
+    console.print()
 
 
 def _brief(table: Table) -> Table:
