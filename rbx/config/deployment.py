@@ -6,12 +6,13 @@ and ``{kind: concurrent, workers: [4, 8]}`` stands for two deployments.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple, get_args
+from typing import Annotated, ClassVar, Literal, NamedTuple, get_args
 
 from pydantic import BeforeValidator, Field
 
 from rbx.config.base import StrictModel
 from rbx.config.multiplied import multiplied
+from rbx.config.named_entry import named
 
 _Seconds = Annotated[float, Field(ge=0, le=60, strict=True)]
 _Prompts = Annotated[int, Field(ge=1, le=4096, strict=True)]
@@ -113,14 +114,7 @@ class Concurrent(_Rung):
 _Any = InBatch | Serial | Microbatch | Sidecar | Concurrent
 _NAMES = tuple(rung.model_fields["kind"].default for rung in get_args(_Any))
 
-
-def _named(entry: Any) -> Any:
-    """A name stands for its defaults; an unknown one is refused."""
-    kind = entry.get("kind") if isinstance(entry, dict) else entry
-    if isinstance(kind, str) and kind not in _NAMES:
-        raise ValueError(f"unknown deployment {kind!r}; known: {', '.join(_NAMES)}")
-    return {"kind": entry} if isinstance(entry, str) else entry
-
-
-Deployment = Annotated[Annotated[_Any, Field(discriminator="kind")], BeforeValidator(_named)]
+Deployment = Annotated[
+    Annotated[_Any, Field(discriminator="kind")], BeforeValidator(named("deployment", _NAMES))
+]
 DeploymentList = Annotated[tuple[Deployment, ...], BeforeValidator(multiplied), Field(min_length=1)]

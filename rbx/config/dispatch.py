@@ -12,6 +12,7 @@ from pydantic import BeforeValidator, Discriminator, Field, Tag
 
 from rbx.config.base import NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt, StrictModel
 from rbx.config.multiplied import multiplied
+from rbx.config.named_entry import named
 
 Dispatch = Literal["round-robin", "shortest-queue", "random"]
 
@@ -163,18 +164,10 @@ def _tag(entry: Any) -> str:
     return "name" if isinstance(entry, str) else "scored"
 
 
-def _named(entry: Any) -> Any:
-    """The name of a scored dispatcher stands for its defaults; an unknown one is refused."""
-    kind = entry.get("kind") if isinstance(entry, dict) else entry
-    if isinstance(kind, str) and kind not in _NAMES and kind not in _SCORED:
-        raise ValueError(f"unknown dispatcher {kind!r}; known: {', '.join((*_NAMES, *_SCORED))}")
-    return {"kind": entry} if isinstance(entry, str) and entry in _SCORED else entry
-
-
 DispatchConfig = Annotated[
     Annotated[Dispatch, Tag("name")] | Annotated[ScoreConfig, Tag("scored")],
     Discriminator(_tag),
-    BeforeValidator(_named),
+    BeforeValidator(named("dispatcher", _SCORED, plain=_NAMES)),
 ]
 DispatchList = Annotated[tuple[DispatchConfig, ...], BeforeValidator(multiplied), Field(min_length=1)]
 

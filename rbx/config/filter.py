@@ -6,11 +6,12 @@ formulas are in docs/filters.md.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar, Literal, get_args
+from typing import Annotated, ClassVar, Literal, get_args
 
 from pydantic import BeforeValidator, Field, model_validator
 
 from rbx.config.base import PositiveFloat, StrictModel, UnitFloat
+from rbx.config.named_entry import named
 from rbx.config.newer_fields import NewerFields
 from rbx.config.ttft_source import TtftSource
 
@@ -177,16 +178,9 @@ AnyFilter = (
 )
 _KINDS: tuple[str, ...] = tuple(model.model_fields["kind"].default for model in get_args(AnyFilter))
 
-
-def _named(entry: Any) -> Any:
-    """A name stands for the filter with its defaults; an unknown one is refused."""
-    kind = entry.get("kind") if isinstance(entry, dict) else entry
-    if isinstance(kind, str) and kind not in _KINDS:
-        raise ValueError(f"unknown filter {kind!r}; known: {', '.join(_KINDS)}")
-    return {"kind": entry} if isinstance(entry, str) else entry
-
-
-FilterConfig = Annotated[Annotated[AnyFilter, Field(discriminator="kind")], BeforeValidator(_named)]
+FilterConfig = Annotated[
+    Annotated[AnyFilter, Field(discriminator="kind")], BeforeValidator(named("filter", _KINDS))
+]
 FilterList = Annotated[tuple[FilterConfig | None, ...], Field(min_length=1)]
 
 

@@ -28,10 +28,10 @@ def left_behind(plan: Plan, folder: Path) -> LeftBehind:
     A key is that of the experiment file, without what stands inside a list of it; ``grid``, ``bundle`` and
     ``pool`` differ where their files do. Nothing is named where the code alone changed.
     """
-    store = SweepStore(folder)
-    if not (folder / "manifest.json").is_file():
+    store, manifest = SweepStore(folder), plan.manifest
+    if not (store.cells.is_dir() and (folder / "manifest.json").is_file()):
         return LeftBehind(0, ())
-    earlier, manifest = store.read_manifest(), plan.manifest
+    earlier = store.read_manifest()
     planned = {cell.cell_id for cell in plan.cells}
     dropped = {cell["cell_id"] for cell in earlier.get("cells", ())} - planned
     finished = sum(store.summary_path(cell_id).is_file() for cell_id in dropped)

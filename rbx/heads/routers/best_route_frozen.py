@@ -8,17 +8,17 @@ Labels, threshold and fallback are those of ``best_route``.
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rbx.errors import BundleError
 from rbx.heads.routers.best_route.train import best_models
 from rbx.heads.routers.head import Arrays, AskedPrompts
+from rbx.heads.routers.softmax_regression import fit_softmax
 from rbx.heads.routers.task import RouterTask
+from rbx.heads.routers.threshold import checked_fallback, checked_threshold, or_fallback
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -26,6 +26,7 @@ Ints = NDArray[np.int64]
 # Inverse strength of the L2 penalty; the one of the lowest loss on held-out prompts is taken.
 STRENGTHS = (0.1, 1.0, 10.0)
 HELD_OUT = 0.1
+STEPS = 300
 
 
 @dataclass(frozen=True)
@@ -59,11 +60,8 @@ class BestRouteFrozen:
 
     def sure_from(self, threshold: float, fallback: str | None) -> BestRouteFrozen:
         """The same classifier with a threshold on its largest probability, and who answers below it."""
-        if not 0.0 <= threshold <= 1.0:
-            raise BundleError(f"threshold is {threshold}; it is a probability")
-        if fallback is not None and fallback not in self.models:
-            raise BundleError(f"fallback {fallback!r} is none of {', '.join(self.models)}")
-        return replace(self, threshold=threshold, fallback=fallback)
+        fallback = checked_fallback(fallback, self.models)
+        return replace(self, threshold=checked_threshold(threshold), fallback=fallback)
 
     def probabilities(self, prompts: AskedPrompts) -> Floats:
         """P(model has the best answer), (P, M)."""
@@ -73,10 +71,8 @@ class BestRouteFrozen:
 
     def score(self, prompts: AskedPrompts) -> Floats:
         """The probabilities, and 2 for the fallback where none reaches the threshold; see ``RouterHead``."""
-        scores = self.probabilities(prompts)
-        unsure = scores.max(axis=1, initial=0.0) < self.threshold
-        scores[unsure, self.models.index(self.fallback or self.cheapest)] = 2.0
-        return scores
+        fallback = self.models.index(self.fallback or self.cheapest)
+        return or_fallback(self.probabilities(prompts), self.threshold, fallback)
 
 
 def train(task: RouterTask, seed: int) -> BestRouteFrozen:
@@ -89,11 +85,15 @@ def train(task: RouterTask, seed: int) -> BestRouteFrozen:
     # A model that is best on held-out prompts alone has no probability under any strength.
     held = held[np.isin(best[held], best[kept])]
     losses = [
-        _loss(*_fit(embeddings[kept], best[kept], strength, task.n_models), embeddings[held], best[held])
+        _loss(
+            *fit_softmax(embeddings[kept], best[kept], task.n_models, strength, STEPS),
+            embeddings[held],
+            best[held],
+        )
         for strength in STRENGTHS
     ]
     strength = STRENGTHS[int(np.argmin(losses))]
-    weights, offset = _fit(embeddings, best, strength, task.n_models)
+    weights, offset = fit_softmax(embeddings, best, task.n_models, strength, STEPS)
     cheapest = task.models[int(task.cheapest_first[0])]
     return BestRouteFrozen(task.models, weights, offset, cheapest, strength, task.ties_to)
 
@@ -108,29 +108,6 @@ def restore(described: dict[str, Any], arrays: Arrays) -> BestRouteFrozen:
         described["strength"],
         described["ties_to"],
     )
-
-
-def _fit(embeddings: Floats, best: Ints, strength: float, n_models: int) -> tuple[Floats, Floats]:
-    """Weights (dim, M) and offsets (M,) of the softmax; a model that is never best has probability 0."""
-    from sklearn.exceptions import ConvergenceWarning
-    from sklearn.linear_model import LogisticRegression
-
-    weights, offset = np.zeros((embeddings.shape[1], n_models)), np.full(n_models, -np.inf)
-    classes = np.unique(best)
-    if len(classes) == 1:
-        offset[classes] = 0.0
-        return weights, offset
-    fit = LogisticRegression(C=strength, max_iter=300)
-    with warnings.catch_warnings():
-        # What three hundred steps leave undone is far below what held-out prompts can tell.
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        fit.fit(embeddings, best)
-    if len(classes) == 2:
-        # Of two classes scikit-learn keeps the logit of the second alone.
-        weights[:, classes[1]], offset[classes] = fit.coef_[0], (0.0, float(fit.intercept_[0]))
-        return weights, offset
-    weights[:, classes], offset[classes] = fit.coef_.T, fit.intercept_
-    return weights, offset
 
 
 def _loss(weights: Floats, offset: Floats, embeddings: Floats, best: Ints) -> float:

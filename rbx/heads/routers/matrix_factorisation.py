@@ -18,6 +18,7 @@ from rbx.errors import BundleError
 from rbx.heads.encoder import Embeddings
 from rbx.heads.routers.head import Arrays, AskedPrompts
 from rbx.heads.routers.task import Floats, Ints, RouterTask
+from rbx.heads.routers.threshold import checked_threshold
 
 RANK = 64
 BATCH = 64
@@ -64,9 +65,7 @@ class MatrixFactorisation:
 
     def between(self, threshold: float) -> MatrixFactorisation:
         """The same factors, choosing the strong model where P(strong beats weak) ≥ ``threshold``."""
-        if not 0.0 <= threshold <= 1.0:
-            raise BundleError(f"threshold is {threshold}; it is a probability")
-        return replace(self, threshold=threshold)
+        return replace(self, threshold=checked_threshold(threshold))
 
     def strong_wins(self, embeddings: Embeddings) -> Floats:
         """P(strong beats weak), (P,)."""

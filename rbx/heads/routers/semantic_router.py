@@ -15,10 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import softmax
 
-from rbx.errors import BundleError
 from rbx.heads.routers.head import Arrays, AskedPrompts
 from rbx.heads.routers.labelled_means import by_source, labelled_means
+from rbx.heads.routers.softmax_regression import fit_softmax
 from rbx.heads.routers.task import RouterTask
+from rbx.heads.routers.threshold import checked_threshold
 
 Floats = NDArray[np.float64]
 
@@ -63,9 +64,7 @@ class SemanticRouter:
 
     def above(self, threshold: float) -> SemanticRouter:
         """The same classifier, sending prompts below another confidence to the default model."""
-        if not 0.0 <= threshold <= 1.0:
-            raise BundleError(f"threshold is {threshold}; it is a probability")
-        return replace(self, threshold=threshold)
+        return replace(self, threshold=checked_threshold(threshold))
 
     def probability(self, prompts: AskedPrompts) -> Floats:
         """Of each category, (P, K)."""
@@ -91,11 +90,13 @@ def train(task: RouterTask, seed: int) -> SemanticRouter:
         for penalty in PENALTIES:
             right = []
             for kept, held in task.folds(np.random.default_rng([seed, 29])):
-                weights, offset = _fit(embeddings[kept], category[kept], len(categories), penalty)
+                weights, offset = fit_softmax(
+                    embeddings[kept], category[kept], len(categories), penalty, STEPS
+                )
                 right.append((embeddings[held] @ weights + offset).argmax(axis=1) == category[held])
             held_out.append((penalty, float(np.concatenate(right).mean())))
     best = max(held_out, key=lambda tried: tried[1], default=(PENALTIES[0], 1.0))[0]
-    weights, offset = _fit(embeddings, category, len(categories), best)
+    weights, offset = fit_softmax(embeddings, category, len(categories), best, STEPS)
     return SemanticRouter(
         task.models,
         categories,
@@ -118,20 +119,3 @@ def restore(described: dict[str, Any], arrays: Arrays) -> SemanticRouter:
         described["default"],
         held_out=tuple((penalty, share) for penalty, share in described["held_out_accuracy"]),
     )
-
-
-def _fit(embeddings: Floats, category: NDArray[np.int64], n: int, penalty: float) -> tuple[Floats, Floats]:
-    """Weights (dim, n) and offsets (n,) of logits; a category that no prompt is of gets no probability."""
-    from sklearn.linear_model import LogisticRegression
-
-    weights, offset = np.zeros((embeddings.shape[1], n)), np.full(n, -np.inf)
-    seen = np.unique(category)
-    offset[seen] = 0.0
-    if len(seen) > 1:
-        fit = LogisticRegression(C=penalty, max_iter=STEPS).fit(embeddings, category)
-        if len(seen) == 2:
-            # scikit-learn keeps the second's logit alone where there are two.
-            weights[:, seen[1]], offset[seen[1]] = fit.coef_[0], fit.intercept_[0]
-        else:
-            weights[:, seen], offset[seen] = fit.coef_.T, fit.intercept_
-    return weights, offset

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rbx.errors import BundleError
 from rbx.heads.routers.best_route.architecture import Architecture
 from rbx.heads.routers.best_route.classifier import Classifier
 from rbx.heads.routers.head import Arrays, AskedPrompts
+from rbx.heads.routers.threshold import checked_fallback, checked_threshold, or_fallback
 
 Floats = NDArray[np.float64]
 
@@ -57,19 +57,13 @@ class BestRoute:
 
     def sure_from(self, threshold: float, fallback: str | None) -> BestRoute:
         """The same classifier with a threshold on its largest probability, and who answers below it."""
-        if not 0.0 <= threshold <= 1.0:
-            raise BundleError(f"threshold is {threshold}; it is a probability")
-        if fallback is not None and fallback not in self.models:
-            raise BundleError(f"fallback {fallback!r} is none of {', '.join(self.models)}")
-        return replace(self, threshold=threshold, fallback=fallback)
+        fallback = checked_fallback(fallback, self.models)
+        return replace(self, threshold=checked_threshold(threshold), fallback=fallback)
 
     def score(self, prompts: AskedPrompts) -> Floats:
         """The probabilities, and 2 for the fallback where none reaches the threshold; see ``RouterHead``."""
-        found = self.classifier.probabilities(prompts.texts)
-        unsure = found.max(axis=1, initial=0.0) < self.threshold
-        scores = found.copy()
-        scores[unsure, self.models.index(self.fallback or self.cheapest)] = 2.0
-        return scores
+        fallback = self.models.index(self.fallback or self.cheapest)
+        return or_fallback(self.classifier.probabilities(prompts.texts), self.threshold, fallback)
 
 
 def restore(described: dict[str, Any], arrays: Arrays) -> BestRoute:
