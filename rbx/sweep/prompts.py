@@ -69,19 +69,6 @@ class Coverage:
 _CHOICE_SEED = 17_949
 
 
-def chosen_rows(view: GridView, workload: Workload) -> Ints:
-    """The workload's ``n_prompts`` of ``matching_rows``, or all of them; raises ``DatasetError``."""
-    rows, n = matching_rows(view, workload), workload.n_prompts
-    if n is None:
-        return rows
-    if n > len(rows):
-        raise DatasetError(
-            f"grid {view.name}: workload.n_prompts asks for {n:,} prompts, the {workload.split} split has "
-            f"{len(rows):,}" + (" of these sources" if workload.sources else "")
-        )
-    return np.sort(np.random.default_rng(_CHOICE_SEED).choice(rows, n, replace=False))
-
-
 def matching_rows(view: GridView, workload: Workload) -> Ints:
     """Rows of the workload's split, of its sources alone where it names some; raises ``DatasetError``."""
     rows = view.rows(workload.split)
@@ -98,14 +85,15 @@ def matching_rows(view: GridView, workload: Workload) -> Ints:
 
 
 def usable_rows(view: GridView, workload: Workload, models: tuple[str, ...]) -> Ints:
-    """The chosen rows with an answer of known length from every model of the pool."""
+    """The workload's ``n_prompts`` of the rows with an answer of known length from every model of the pool,
+    or all of them; raises ``DatasetError`` where there are too few."""
     absent = [model for model in models if model not in view.models]
     if absent:
         raise DatasetError(
             f"grid {view.name}: no answers of {', '.join(absent)}, which the pool serves; "
             f"the grid has {', '.join(view.models)}"
         )
-    rows, split = chosen_rows(view, workload), workload.split
+    rows, split = matching_rows(view, workload), workload.split
     empty = rows[view.input_tokens[rows] < 1]
     if len(empty):
         raise DatasetError(
@@ -119,7 +107,16 @@ def usable_rows(view: GridView, workload: Workload, models: tuple[str, ...]) -> 
             f"grid {view.name}: none of the {len(rows)} {split} prompts has an answer from every model "
             "of the pool; see `rbx dataset check`"
         )
-    return usable
+    n = workload.n_prompts
+    if n is None:
+        return usable
+    if n > len(usable):
+        raise DatasetError(
+            f"grid {view.name}: workload.n_prompts asks for {n:,} prompts, the {split} split has "
+            f"{len(usable):,} with an answer from every model"
+            + (", of these sources" if workload.sources else "")
+        )
+    return np.sort(np.random.default_rng(_CHOICE_SEED).choice(usable, n, replace=False))
 
 
 def build_prompt_table(
@@ -147,7 +144,7 @@ def build_prompt_table(
 def coverage(view: GridView, workload: Workload, table: PromptTable) -> Coverage:
     """What the join kept."""
     return Coverage(
-        split_prompts=len(chosen_rows(view, workload)),
+        split_prompts=workload.n_prompts or len(matching_rows(view, workload)),
         used_prompts=len(table),
         labels_expected=table.score.size,
         labels_present=int(np.isfinite(table.score).sum()),

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -19,7 +21,7 @@ from rbx.grid.synth.draw import draw_synthetic
 from rbx.heads.bundle import Bundle
 from rbx.heads.train import TrainOptions, train_bundle
 from rbx.sweep.plan import make_plan
-from rbx.sweep.prompts import chosen_rows
+from rbx.sweep.prompts import usable_rows
 from tests.grid.labelled import write
 from tests.workplace import EXPERIMENT, ROOT
 
@@ -69,10 +71,24 @@ def test_a_number_of_prompts_is_the_same_choice_for_every_seed(tmp_path: Path) -
     two_metrics(tmp_path / "grid")
     view = open_view(tmp_path / "grid")
     few = parse(Workload, {"rates_per_s": [1.0], "n_prompts": 20, "seeds": [0, 1]}, where="test")
-    rows = chosen_rows(view, few)
+    rows = usable_rows(view, few, view.models)
     assert len(set(rows.tolist())) == 20
     assert set(rows.tolist()) < set(view.rows("test").tolist())
-    assert rows.tolist() == chosen_rows(view, few).tolist() == sorted(rows.tolist())
+    assert rows.tolist() == usable_rows(view, few, view.models).tolist() == sorted(rows.tolist())
     many = few.model_copy(update={"n_prompts": 299})
     with pytest.raises(DatasetError, match="n_prompts asks for 299"):
-        chosen_rows(view, many)
+        usable_rows(view, many, view.models)
+
+
+def test_a_number_of_prompts_is_of_those_with_every_answer(tmp_path: Path) -> None:
+    two_metrics(tmp_path / "grid")
+    whole = open_view(tmp_path / "grid")
+    test = whole.rows("test")
+    output_tokens = whole.output_tokens.copy()
+    output_tokens[test[::2], 0] = np.nan
+    view = replace(whole, output_tokens=output_tokens)
+    left = len(test) // 2
+    all_left = parse(Workload, {"rates_per_s": [1.0], "n_prompts": left}, where="test")
+    assert usable_rows(view, all_left, view.models).tolist() == test[1::2].tolist()
+    with pytest.raises(DatasetError, match=f"has {left} with an answer from every model"):
+        usable_rows(view, all_left.model_copy(update={"n_prompts": left + 1}), view.models)
