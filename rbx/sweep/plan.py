@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 import rbx
 from rbx.config.base import Loaded, digest
-from rbx.config.experiment import DecisionCost, Experiment, Workload
+from rbx.config.experiment import DecisionCost, Experiment, Slo, Workload
 from rbx.config.filter import Filterable
 from rbx.config.policy import ExternalPolicy, SinglePolicy
 from rbx.config.pool import Pool
@@ -146,6 +146,8 @@ def _identity(view: GridView, bundle: Bundle, pool: Pool, experiment: Experiment
     """What every cell's id depends on beside its policy, rate and seed."""
     live = {} if experiment.live is None else {"live": live_identity(experiment.live)}
     workload = experiment.workload
+    # What money is worth is the report's affair: it reads the manifest, and no cell depends on it.
+    slo = workload.slo.model_copy(update={"cost_weight_per_usd": Slo().cost_weight_per_usd})
     # Settings of later versions stand in an identity only where they are made.
     later = {
         "scored_by": workload.scored_by,
@@ -163,7 +165,7 @@ def _identity(view: GridView, bundle: Bundle, pool: Pool, experiment: Experiment
         "bundle": bundle.digest,
         "pool": pool.digest,
         "scheduler": experiment.scheduler.model_dump(mode="json"),
-        "slo": experiment.workload.slo.model_dump(mode="json"),
+        "slo": slo.model_dump(mode="json"),
         "max_output_tokens": experiment.workload.max_output_tokens,
         "split": experiment.workload.split,
         "sources": experiment.workload.sources,
