@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 import rbx
 from rbx.config.base import Loaded, digest
-from rbx.config.experiment import DecisionCost, Experiment, Slo, Workload
+from rbx.config.experiment import DecisionCost, Experiment, SchedulerConfig, Slo, Workload
 from rbx.config.filter import Filterable
-from rbx.config.policy import ExternalPolicy, SinglePolicy
+from rbx.config.policy import ExternalPolicy, RoutedPolicy, SinglePolicy
 from rbx.config.pool import Pool
 from rbx.errors import ConfigError
 from rbx.grid.schema import GridView
@@ -164,7 +164,6 @@ def _identity(view: GridView, bundle: Bundle, pool: Pool, experiment: Experiment
         "metric": view.metric,
         "bundle": bundle.digest,
         "pool": pool.digest,
-        "scheduler": experiment.scheduler.model_dump(mode="json"),
         "slo": slo.model_dump(mode="json"),
         "max_output_tokens": experiment.workload.max_output_tokens,
         "split": experiment.workload.split,
@@ -183,7 +182,9 @@ def _cells(
             arriving = draw_workload(workload, context.prompts.input_tokens, rate_per_s, seed)
             for policy in policies:
                 described = policy.model_dump(mode="json")
-                key = {**identity, "policy": described, "workload": arriving.hash, "seed": seed}
+                scheduler = _scheduler_of(policy, context.experiment.scheduler)
+                key = {**identity, "scheduler": scheduler, "policy": described}
+                key.update(workload=arriving.hash, seed=seed)
                 key.update(decided_by(policy, bundle, context.prompts))
                 if _asks_calibration(policy):
                     key["calibration"] = _calibration_digest(bundle)
@@ -200,6 +201,13 @@ def _cells(
                     )
                 )
     return tuple(cells)
+
+
+def _scheduler_of(policy: SinglePolicy, scheduler: SchedulerConfig) -> dict[str, Any]:
+    """The scheduler as far as a policy depends on it: what other routers cost to ask is not its affair."""
+    asked = policy.router if isinstance(policy, RoutedPolicy) else None
+    own = {router: cost for router, cost in scheduler.scoring_cost.items() if router == asked}
+    return scheduler.model_copy(update={"scoring_cost": own}).model_dump(mode="json")
 
 
 def _asks_calibration(policy: SinglePolicy) -> bool:

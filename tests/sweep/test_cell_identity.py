@@ -52,3 +52,15 @@ def test_what_the_report_alone_reads_is_no_part_of_a_cell(planned: Any) -> None:
 )
 def test_what_changes_records_makes_every_cell_another(planned: Any, change: str) -> None:
     assert not set(ids(planned(change))) & set(ids(planned()))
+
+
+def test_what_it_costs_to_ask_a_router_is_part_of_the_cells_of_that_router_alone(planned: Any) -> None:
+    policies = (
+        "policies=[{kind: knn, deployment: [in-batch, serial]}, {kind: omni-router}, {kind: passthrough}]"
+    )
+    plain = planned(policies)
+    costly = planned(policies, "scheduler.scoring_cost={knn: {fixed_s: 0.1}, best-route: {fixed_s: 0.2}}")
+    others = planned(policies, "scheduler.scoring_cost={knn: {fixed_s: 0.1}}")
+    assert ids(costly) == ids(others)
+    moved = {a.label for a, b in zip(plain.cells, costly.cells, strict=True) if a.cell_id != b.cell_id}
+    assert moved == {"knn/shortest-queue", "knn/shortest-queue serial"}
