@@ -20,6 +20,7 @@ from rbx.scheduler.scoring_times import ScoringTimes
 from rbx.sweep.measured_scoring import ScoringSample, fitted
 from tests.heads import pools
 
+BUSY = ("--most-error", "100")  # a machine that runs tests has other work
 CALLS = (
     (10,),
     (60,),
@@ -69,7 +70,19 @@ def test_the_command_prints_a_fragment_and_keeps_what_experiments_take(
     given = ["--bundle", str(bundle_folder / "bundle"), "--pool", str(bundle_folder / "pool.yaml")]
     router = ["--router", "linear"]
     code = run(
-        ["bench", "scoring-cost", *given, "--repeats", "3", "--workers", "2", "--out", str(out), *router]
+        [
+            "bench",
+            "scoring-cost",
+            *given,
+            "--repeats",
+            "3",
+            "--workers",
+            "2",
+            "--out",
+            str(out),
+            *router,
+            *BUSY,
+        ]
     )
     printed = capsys.readouterr()
     assert code == 0, printed.err
@@ -88,6 +101,27 @@ def test_the_command_prints_a_fragment_and_keeps_what_experiments_take(
     kept = out.read_text(encoding="utf-8")
     loaded = load_experiment(overridden, [f"scheduler.scoring_cost={kept}"]).value
     assert loaded.scheduler.scoring_cost == config.scoring_cost
+
+
+def test_costs_that_do_not_fit_are_refused_and_kept_nowhere(
+    bundle_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = ["--bundle", str(bundle_folder / "bundle"), "--pool", str(bundle_folder / "pool.yaml")]
+    out = tmp_path / "costs.yaml"
+    asked = ["--repeats", "3", "--workers", "2", "--router", "linear", "--most-error", "0"]
+    assert run(["bench", "scoring-cost", *given, "--out", str(out), *asked]) == 1
+    told = capsys.readouterr().err
+    assert "the costs of linear do not fit what was timed" in told
+    assert "--most-error" in told
+    assert not out.exists()
+
+
+def test_routers_that_ask_the_heads_alone_cost_what_knn_does(
+    bundle_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = ["--bundle", str(bundle_folder / "bundle"), "--pool", str(bundle_folder / "pool.yaml")]
+    assert run(["bench", "scoring-cost", *given, "--router", "port"]) == 2
+    assert "time knn" in capsys.readouterr().err
 
 
 def test_a_router_that_is_not_there_is_told(bundle_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
