@@ -111,6 +111,7 @@ PAPER_GRID := paper
 PAPER_ENCODER := static
 PAPER_BUNDLE := results/bundles/paper
 PAPER_POOL := experiments/pools/paper.yaml
+PAPER_JOBS := 2
 PAPER_TIMES := results/paper-times.txt
 PAPER_PAGES := radar intervals overhead ladder semantic-router arms arm4 arm4-square budgets-tight seeds reseed \
 	second-judge batching matching tier-loss prices square bursty overload safety

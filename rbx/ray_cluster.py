@@ -83,7 +83,7 @@ def _module() -> Any:
     try:
         return importlib.import_module("ray")
     except ImportError:
-        raise MissingExtraError("Ray is not installed: pip install 'rbx[ray]'") from None
+        raise MissingExtraError("Ray is not installed: pip install -e '.[ray]' in rbx's folder") from None
 
 
 def _keep_to_ourselves() -> None:

@@ -59,7 +59,7 @@ class RayNodes:
 def ray_nodes(nodes: Mapping[str, Mapping[str, Any]], log: Path) -> Iterator[RayNodes]:
     """A cluster on the loopback interface; its head runs nothing, its ``nodes`` have these resources."""
     if find_spec("ray") is None:
-        pytest.skip("Ray is not installed: pip install 'rbx[ray]'")
+        pytest.skip("Ray is not installed: pip install -e '.[ray]'")
     variables = {
         # Ray's own switch for a cluster that listens on the loopback interface alone.
         "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",

@@ -15,7 +15,7 @@ from rbx.ray_cluster import connected
 def test_without_ray_the_install_line_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
-    with pytest.raises(MissingExtraError, match=r"pip install 'rbx\[ray\]'"), connected("auto"):
+    with pytest.raises(MissingExtraError, match=r"pip install -e '.\[ray\]'"), connected("auto"):
         pass
 
 

@@ -18,6 +18,7 @@ def warnings_of(plan: Plan, folder: Path) -> list[str]:
         *saturated_loop(plan),
         *saturated_scoring(plan),
         *default_models(plan),
+        *dear_cascades(plan),
     ]
 
 
@@ -92,4 +93,21 @@ def default_models(plan: Plan) -> Iterator[str]:
                 f"{label}: the default model {noted['default']} answers {sum(sent.values())} of "
                 f"{noted['prompts']} prompts, {by_category}: no model is given for them, or the classifier "
                 "is not sure enough"
+            )
+
+
+def dear_cascades(plan: Plan) -> Iterator[str]:
+    """Cascades that no chain of models keeps within their budget: they ask the cheapest alone."""
+    chains = plan.manifest.get("cascades", {})
+    budgets = {
+        cell.policy["mean_budget_usd"]
+        for cell in plan.cells
+        if cell.policy.get("router") == "cascade" and cell.policy.get("mean_budget_usd") is not None
+    }
+    for budget_usd in sorted(budgets):
+        chain = chains.get(f"cascade b${budget_usd:g}")
+        if chain is not None and chain["cost_usd"] > budget_usd:
+            yield (
+                f"cascade b${budget_usd:g}: no chain costs so little; it asks {chain['asked'][0]} alone, the "
+                f"cheapest, at {chain['cost_usd']:.3g} USD a training prompt"
             )

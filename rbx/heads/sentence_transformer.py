@@ -25,7 +25,7 @@ class SentenceTransformerEncoder:
             from sentence_transformers import SentenceTransformer
         except ImportError:
             raise MissingExtraError(
-                f"encoder st:{model} needs sentence-transformers: pip install 'rbx[st]'"
+                f"encoder st:{model} needs sentence-transformers: pip install -e '.[st]' in rbx's folder"
             ) from None
         try:
             self._model: Any = SentenceTransformer(model, device="cpu", trust_remote_code=False)

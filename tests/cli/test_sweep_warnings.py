@@ -10,6 +10,7 @@ import pytest
 
 from rbx.cli.sweep_warnings import (
     cells_left_behind,
+    dear_cascades,
     filters_without_budgets,
     saturated_loop,
     saturated_scoring,
@@ -113,3 +114,18 @@ def test_finished_cells_that_a_new_plan_drops_are_told_with_what_differs(tmp_pat
     assert "rbx itself" in left(tmp_path, "z", seeds=[0, 1])
     write_json({**manifest_of("a", seeds=[0]), "name": "another"}, tmp_path / "manifest.json")
     assert left(tmp_path, "z", seeds=[0]) == ""  # which is refused
+
+
+def test_a_cascade_whose_budget_no_chain_meets_is_told() -> None:
+    chains = {
+        "cascade b$3e-05": {"cost_usd": 4.489e-5, "asked": ["small"]},
+        "cascade b$6e-05": {"cost_usd": 5.9e-5, "asked": ["small", "large"]},
+    }
+    asked = [{"kind": "routed", "router": "cascade", "mean_budget_usd": each} for each in (3e-5, 6e-5)]
+    other = {"kind": "routed", "router": "cascade", "mean_budget_usd": None}
+    policies: list[dict[str, Any]] = [*asked, *asked, other]
+    cells = tuple(replace(CELL, policy=policy) for policy in policies)
+    (line,) = dear_cascades(Plan(small_context(), cells, {"cascades": chains}))
+    assert line.startswith("cascade b$3e-05: no chain costs so little; it asks small alone")
+    assert "4.49e-05 USD" in line
+    assert list(dear_cascades(Plan(small_context(), cells, {}))) == []

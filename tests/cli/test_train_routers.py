@@ -49,7 +49,7 @@ def test_all_says_what_it_leaves_out_and_trains_the_rest(
     train("all")
     said = capsys.readouterr().err
     assert "skipped: router best-route" in said
-    assert "pip install 'rbx[st]'" in said
+    assert "pip install -e '.[st]' in rbx's folder" in said
     assert "skipped: router cascade" in said
     made = {path.stem for path in (tmp_path / "tiny" / "routers").glob("*.json")}
     assert {"avengers-pro", "linear", "mlp"} <= made
@@ -57,7 +57,7 @@ def test_all_says_what_it_leaves_out_and_trains_the_rest(
 
 
 def test_by_name_they_fail_with_what_is_needed(train: Callable[..., None]) -> None:
-    with pytest.raises(MissingExtraError, match=r"pip install 'rbx\[st\]'"):
+    with pytest.raises(MissingExtraError, match=r"pip install -e '.\[st\]'"):
         train("best-route")
     with pytest.raises(BundleError, match="synthetic grids have none"):
         train("cascade")

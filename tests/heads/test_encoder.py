@@ -32,7 +32,7 @@ def test_costs_are_positive_constants_and_static_is_far_cheaper() -> None:
 
 def test_a_missing_extra_names_the_install_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "sentence_transformers", None)
-    with pytest.raises(MissingExtraError, match=r"pip install 'rbx\[st\]'"):
+    with pytest.raises(MissingExtraError, match=r"pip install -e '.\[st\]'"):
         load_encoder("st:any/model")
 
 

@@ -32,7 +32,7 @@ def prepare_deepeval() -> None:
         importlib.import_module("deepeval")
     except ModuleNotFoundError as error:
         raise MissingExtraError(
-            f"judges need DeepEval, and {error.name} is missing: pip install 'rbx[judge]'"
+            f"judges need DeepEval, and {error.name} is missing: pip install -e '.[judge]' in rbx's folder"
         ) from None
     except ValidationError as error:
         # Names only: the values of these variables may be keys.

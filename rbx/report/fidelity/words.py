@@ -10,6 +10,7 @@ from rbx.report.fidelity.timing import METRICS, WORDS
 
 _MANY = 0.02  # of the answers
 _UNSTEADY = 0.1
+_SHOWN_CELLS = 6
 
 
 def headline(found: Fidelity) -> Iterator[str]:
@@ -61,6 +62,7 @@ def warnings(found: Fidelity) -> Iterator[str]:
         )
     for cell in found.sweep.invalid:
         yield f"Left out: cell {cell.spec.cell_id} ({cell.spec.label}): {'; '.join(cell.reasons)}."
+    yield from _of_cells(found)
     if found.sweep.missing:
         yield f"Cells of the sweep that were not run: {len(found.sweep.missing)}."
     if people.unplaced:
@@ -99,3 +101,19 @@ def warnings(found: Fidelity) -> Iterator[str]:
 def _is_one_endpoint(found: Fidelity) -> bool:
     live = found.sweep.manifest.get("config", {}).get("live") or {}
     return bool((live.get("target") or {}).get("kind") == "openai")
+
+
+def _of_cells(found: Fidelity) -> Iterator[str]:
+    """What the sweep warned of in cells that count: a busy machine looks like an error of the simulator."""
+    warned = [
+        f"{cell.spec.cell_id} ({cell.spec.label}, λ = {cell.spec.rate_per_s:g}): {'; '.join(live.warnings)}"
+        for cell in found.sweep.cells
+        if (live := cell.summary.live) is not None and live.warnings
+    ]
+    if warned:
+        rest = len(warned) - _SHOWN_CELLS
+        more = [f"and {rest} more"] if rest > 0 else []
+        yield (
+            f"{len(warned)} of {len(found.sweep.cells)} cells carry warnings of the sweep. "
+            f"{'. '.join([*warned[:_SHOWN_CELLS], *more])}."
+        )

@@ -85,7 +85,7 @@ def test_without_deepeval_the_install_line_is_said(monkeypatch: pytest.MonkeyPat
         monkeypatch.setenv(name, os.environ.get(name, ""))
     prepare_deepeval.cache_clear()
     monkeypatch.setitem(sys.modules, "deepeval", None)
-    with pytest.raises(MissingExtraError, match=r"pip install 'rbx\[judge\]'"):
+    with pytest.raises(MissingExtraError, match=r"pip install -e '.\[judge\]'"):
         prepare_deepeval()
 
 

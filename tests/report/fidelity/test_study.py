@@ -15,6 +15,7 @@ from rbx.report.fidelity.errors import ErrorRow
 from rbx.report.fidelity.files import markdown, write_fidelity
 from rbx.report.fidelity.study import CALIBRATED, FITTED, HELD_OUT, PLANNED, POOL, Fidelity, study
 from rbx.report.fidelity.timing import METRICS
+from rbx.report.fidelity.words import warnings
 from rbx.report.load import Sweep, read_sweep
 from rbx.sweep.compare.servers import scaled_servers
 from rbx.sweep.context import SweepContext
@@ -161,3 +162,15 @@ def test_mock_servers_are_told_and_their_time_scale_is_taken_from_the_cells(tmp_
     assert found.time_scale == 10.0
     assert row(found, POOL, "all", "e2e").mape.value == pytest.approx(0.0, abs=1e-9)
     assert "(SIMULATED ENGINE)" in markdown(found)
+
+
+def test_what_the_sweep_warned_of_stands_beside_what_the_simulator_missed(without_policies: Fidelity) -> None:
+    late = "tokens of the mock servers came up to 40 ms late"
+    first, *others = without_policies.sweep.cells
+    assert first.summary.live is not None
+    live = replace(first.summary.live, warnings=(late,))
+    warned = replace(first, summary=replace(first.summary, live=live))
+    sweep = replace(without_policies.sweep, cells=(warned, *others))
+    (line,) = [each for each in warnings(replace(without_policies, sweep=sweep)) if late in each]
+    assert line.startswith(f"1 of {len(sweep.cells)} cells carry warnings of the sweep. {first.spec.cell_id}")
+    assert not any("carry warnings" in each for each in warnings(without_policies))

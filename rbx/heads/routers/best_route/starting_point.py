@@ -16,7 +16,7 @@ from rbx.heads.weights import locate_weights
 
 MINILM = "minilm"
 DEBERTA = "microsoft/deberta-v3-small"  # BEST-Route's
-INSTALL = "pip install 'rbx[st]'"
+INSTALL = "pip install -e '.[st]' in rbx's folder"
 MINILM_TOKENS, OTHER_TOKENS = 128, 512
 
 

@@ -36,5 +36,5 @@ def test_the_label_is_the_best_model_the_cheapest_of_several_and_nobody_where_a_
 
 def test_without_torch_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "torch", None)
-    with pytest.raises(MissingExtraError, match=r"pip install 'rbx\[st\]'"):
+    with pytest.raises(MissingExtraError, match=r"pip install -e '.\[st\]'"):
         train_router("best-route", planted(), 0)
