@@ -24,7 +24,8 @@ def report(
     baseline: Annotated[
         str | None,
         typer.Option(
-            help="Label that differences are taken against; default passthrough/shortest-queue.",
+            help="Label that differences are taken against; default passthrough/shortest-queue, "
+            "else another passthrough, else another policy that is not RouteBalance.",
             show_default=False,
         ),
     ] = None,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from rbx.report.baseline import Baseline, choose_baseline
 from rbx.report.dominance import Duel, duels
 from rbx.report.frontier import non_dominated, upper_hull
 from rbx.report.interval import Interval
@@ -11,7 +12,7 @@ from rbx.report.load import Sweep
 from rbx.report.ontime.study import OnTimeStudy, study_on_time
 from rbx.report.paired import MEANS, QUANTILES, TAIL_METRICS, PairedPoints, Resampling, pair_up
 from rbx.report.plane import PLANES, Plane, coordinates
-from rbx.report.point import Point, baseline_label, to_points
+from rbx.report.point import Point, to_points
 from rbx.report.reference import BlindMix, References, blind_mix, references
 
 TailKey = tuple[str, float]
@@ -78,10 +79,15 @@ class Analysis:
     """A sweep, analysed; ``rates`` ascend. ``on_time`` is None where no request has a TTFT target."""
 
     sweep: Sweep
-    baseline_label: str
+    baseline: Baseline
     resampling: Resampling
     rates: tuple[RateResult, ...]
     on_time: OnTimeStudy | None
+
+    @property
+    def baseline_label(self) -> str:
+        """The policy that differences are taken against."""
+        return self.baseline.label
 
     @property
     def results(self) -> tuple[PointResult, ...]:
@@ -97,15 +103,15 @@ class Analysis:
 def analyse(sweep: Sweep, *, baseline: str | None, resampling: Resampling) -> Analysis:
     """Estimate, compare and rank; raises ``UsageError`` for an unknown baseline label."""
     points = to_points(sweep.cells)
-    label = baseline_label(points, baseline)
+    chosen = choose_baseline(points, baseline)
     rates = [
-        _rate(paired, rate_per_s, label)
+        _rate(paired, rate_per_s, chosen.label)
         for paired in pair_up(points, sweep.labels, resampling)
         for rate_per_s in paired.rates
     ]
     return Analysis(
         sweep,
-        label,
+        chosen,
         resampling,
         tuple(sorted(rates, key=lambda rate: rate.rate_per_s)),
         None if sweep.on_time is None else study_on_time(points, sweep.on_time, resampling),

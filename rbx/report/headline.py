@@ -10,6 +10,7 @@ from rbx.report.analysis import Analysis
 from rbx.report.answer import AnswerList, Fought, answer, compared, few
 from rbx.report.decision_tables import saturation_warnings
 from rbx.report.engine import served_words
+from rbx.report.keeping_up import UNTOLD_MARK
 from rbx.report.live_tables import live_warnings
 from rbx.report.number import percent
 from rbx.report.ontime.words import on_time_answer
@@ -29,9 +30,17 @@ def headline(analysis: Analysis) -> Headline:
     """Compose the sentences at the top of the page."""
     return Headline(
         run=what_was_run(analysis),
-        answer=(*on_time_answer(analysis.on_time), *answer(analysis)),
+        answer=_answers(analysis),
         warnings=tuple(_warnings(analysis)),
     )
+
+
+def _answers(analysis: Analysis) -> tuple[AnswerList, ...]:
+    """Where BEAR is compared, that comes first; who leads on time comes after the answer itself."""
+    on_time = on_time_answer(analysis.on_time)
+    if analysis.on_time is not None and analysis.on_time.comparison is not None:
+        return (*on_time, *answer(analysis))
+    return (*answer(analysis), *on_time)
 
 
 def what_was_run(analysis: Analysis) -> str:
@@ -56,7 +65,7 @@ def what_was_run(analysis: Analysis) -> str:
         f"{len(sweep.prompt_ids):,} prompts, on pool {pool.get('name', '?')} "
         f"({_plural(len(pool.get('instances', [])), 'instance')}, "
         f"{_plural(len(pool.get('tiers', [])), 'tier')}). "
-        f"{served_words(sweep)} {labels}"
+        f"{served_words(sweep)} {labels} Baseline: {analysis.baseline_label}, {analysis.baseline.why}."
     )
 
 
@@ -66,6 +75,7 @@ def _plural(n: int, one: str, many: str = "") -> str:
 
 def _overload(analysis: Analysis) -> Iterable[str]:
     """How many of the compared points do not keep up: leads over those grow with the length of the run."""
+    yield from _untold(analysis)
     rivals, words = compared([(rate, duel) for rate in analysis.rates for duel in rate.duels])
     if not rivals:
         yield from _overload_alone(analysis)
@@ -90,6 +100,17 @@ def _overload_alone(analysis: Analysis) -> Iterable[str]:
         yield (
             f"{behind} of {len(analysis.results)} cells (policy × rate) do not keep up with their arrivals: "
             "their latencies grow with the length of the run."
+        )
+
+
+def _untold(analysis: Analysis) -> Iterable[str]:
+    """Of how many points nobody can tell whether they keep up: none of them is known to."""
+    untold = sum(result.point.keeps_up is None for result in analysis.results)
+    if untold:
+        yield (
+            f"Of {untold} of {len(analysis.results)} cells (policy × rate) it can't be told whether they "
+            "keep up with their arrivals, as there are too few of them or the window is too short (marked "
+            f"{UNTOLD_MARK}): their latencies may grow with the length of the run."
         )
 
 

@@ -19,6 +19,10 @@ FILLED_AFTER_DECODES = 12
 
 OVERLOADED_MARK = "†"
 OVERLOADED_WORDS = "does not keep up with arrivals; its latency grows with the length of the run"
+UNTOLD_MARK = "?"
+UNTOLD_WORDS = (
+    "can't be told whether it keeps up: too few arrivals, or too short a window; its latency may grow too"
+)
 
 
 def keeps_up(requests: Requests) -> bool | None:

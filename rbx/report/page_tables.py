@@ -22,9 +22,11 @@ from rbx.report.ontime.tables import (
     published_cells_table,
     rivals_table,
 )
+from rbx.report.overview_table import overview_table
 from rbx.report.rate_tables import rate_tables
 from rbx.report.sweep_tables import frontier_table, references_table, winners_table
 from rbx.report.table import Table
+from rbx.report.telling_columns import telling
 from rbx.report.written.files import Named, file_name
 
 
@@ -35,6 +37,7 @@ class RateSection:
     anchor: str
     title: str
     is_open: bool
+    overview: Table
     duels: Table
     decisions: Table
     tables: tuple[Table, ...]
@@ -60,7 +63,7 @@ class PageTables:
         over_all += [*self.live, *([] if self.gains is None else [self.gains])]
         named = [(file_name(table.caption), table) for table in over_all]
         for section in self.sections:
-            own = [*section.tables, section.decisions, section.duels]
+            own = [section.overview, *section.tables, section.decisions, section.duels]
             own += [] if section.on_time is None else [section.on_time]
             named += [(f"{section.anchor}-{file_name(table.caption)}", table) for table in own]
         seen: dict[str, int] = {}
@@ -74,13 +77,13 @@ class PageTables:
 def page_tables(analysis: Analysis) -> PageTables:
     """All tables of the page."""
     return PageTables(
-        winners=winners_table(analysis),
-        frontier=frontier_table(analysis),
-        references=references_table(analysis),
-        comparisons=tuple(table for table in _comparisons(analysis) if table.rows),
+        winners=telling(winners_table(analysis)),
+        frontier=telling(frontier_table(analysis)),
+        references=telling(references_table(analysis)),
+        comparisons=tuple(telling(table) for table in _comparisons(analysis) if table.rows),
         gains=_gains(analysis),
-        on_time=_on_time(analysis),
-        live=tuple(live_tables(analysis.sweep)),
+        on_time=tuple(map(telling, _on_time(analysis))),
+        live=tuple(map(telling, live_tables(analysis.sweep))),
         sections=tuple(
             _section(index, rate, analysis, is_open=rate is analysis.middle)
             for index, rate in enumerate(analysis.rates)
@@ -116,15 +119,18 @@ def _on_time(analysis: Analysis) -> tuple[Table, ...]:
 
 
 def _section(index: int, rate: RateResult, analysis: Analysis, *, is_open: bool) -> RateSection:
+    tables = (*rate_tables(rate, analysis.baseline_label), *_where_there_are_any(rate))
+    study = analysis.on_time
     load = "" if rate.load is None else f", {percent(rate.load)} load"
     return RateSection(
         anchor=f"rate-{index + 1}",
         title=f"λ = {rate.rate_per_s:g} req/s{load}",
         is_open=is_open,
-        duels=duels_table(rate),
-        decisions=decisions_table(rate),
-        tables=(*rate_tables(rate, analysis.baseline_label), *_where_there_are_any(rate)),
-        on_time=None if analysis.on_time is None else on_time_table(analysis.on_time, rate.rate_per_s),
+        overview=telling(overview_table(rate)),
+        duels=telling(duels_table(rate)),
+        decisions=telling(decisions_table(rate)),
+        tables=tuple(map(telling, tables)),
+        on_time=None if study is None else telling(on_time_table(study, rate.rate_per_s)),
     )
 
 

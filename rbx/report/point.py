@@ -9,13 +9,10 @@ from typing import Any
 import numpy as np
 
 from rbx.config.references import REFERENCES
-from rbx.errors import UsageError
 from rbx.report.keeping_up import all_keep_up, keeps_up
 from rbx.report.load import Cell
 from rbx.report.metrics import Metrics, measure
 from rbx.report.requests import Ints
-
-DEFAULT_BASELINE = "passthrough/shortest-queue"
 
 
 @dataclass(frozen=True)
@@ -108,19 +105,3 @@ def to_points(cells: Iterable[Cell]) -> list[Point]:
             )
         )
     return points
-
-
-def baseline_label(points: list[Point], asked: str | None) -> str:
-    """The label that differences are taken against.
-
-    Without ``asked``: passthrough with the shortest queue where the sweep has it, batched or else on
-    arrival, else its first policy. Raises ``UsageError`` naming the labels there are.
-    """
-    labels = list(dict.fromkeys(point.label for point in points))
-    if asked is not None:
-        if asked not in labels:
-            raise UsageError(f"--baseline {asked!r}: no such policy; there are: {', '.join(labels)}")
-        return asked
-    usual = (DEFAULT_BASELINE, f"{DEFAULT_BASELINE} unbatched")
-    rivals = [point.label for point in points if not point.is_reference] or labels
-    return next((label for label in usual if label in labels), rivals[0])

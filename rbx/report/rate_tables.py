@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rbx.report.analysis import PointResult, RateResult
-from rbx.report.number import UNKNOWN, milliseconds, percent, score, significant, usd_per_thousand
+from rbx.report.keeping_up import UNTOLD_MARK, UNTOLD_WORDS
+from rbx.report.number import milliseconds, percent, score, significant, usd_per_thousand
 from rbx.report.overload_mark import marked, with_footnote
 from rbx.report.point import Point
 from rbx.report.table import Column, Table, Value, change, count, estimate, number
@@ -81,7 +82,7 @@ def _rows(rate: RateResult) -> tuple[tuple[Value, ...], ...]:
 def _kept_up(point: Point) -> Value:
     judged = len(point.sustained) - point.sustained.count(None)
     if not judged:
-        return Value(UNKNOWN, hint="too few arrivals, or too short a window, to tell", tone="mute")
+        return Value(UNTOLD_MARK, hint=UNTOLD_WORDS, tone="mute")
     kept_up = point.sustained.count(True)
     return Value(f"{kept_up} / {judged}", sort=kept_up / judged, tone="bad" if kept_up < judged else "")
 

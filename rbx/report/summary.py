@@ -27,6 +27,7 @@ def summarise(analysis: Analysis) -> dict[str, Any]:
         "grid": manifest.get("grid"),
         "pool": (manifest.get("pool") or {}).get("name"),
         "baseline": analysis.baseline_label,
+        "baseline_why": analysis.baseline.why,
         "intervals": {
             "kind": "paired percentile bootstrap over prompts",
             "level": LEVEL,

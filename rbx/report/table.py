@@ -37,11 +37,15 @@ class Value:
 
 @dataclass(frozen=True)
 class Column:
-    """``hint`` gives population and formula in a few words; numbers are set to the right."""
+    """``hint`` gives population and formula in a few words; numbers are set to the right.
+
+    An optional one is left out where it is the same in every row.
+    """
 
     title: str
     hint: str = ""
     numeric: bool = True
+    is_optional: bool = False
 
 
 @dataclass(frozen=True)

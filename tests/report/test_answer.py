@@ -135,7 +135,8 @@ def test_routebalance_without_passthrough_is_compared_with_the_others(tmp_path: 
     found = analyse(
         read_sweep(_only(tmp_path, (*POLICIES[:3], *POLICIES[8:]))), baseline=None, resampling=QUICK
     )
-    tally = answer(found)[0]  # the baseline is a RouteBalance policy itself
+    against, tally, *_ = answer(found)
+    assert against.title == f"RouteBalance against {POLICIES[8].label}"
     assert tally.title == "RouteBalance against all other policies"
     assert all("of 4 other cells" in line for line in tally.lines)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +17,14 @@ from rich.console import Console
 from rbx.report.analysis import Analysis, analyse
 from rbx.report.duel_tables import tally_table
 from rbx.report.headline import headline
-from rbx.report.keeping_up import OVERLOADED_WORDS
+from rbx.report.keeping_up import OVERLOADED_WORDS, UNTOLD_WORDS
 from rbx.report.load import read_sweep
+from rbx.report.overload_mark import marked, with_footnote
 from rbx.report.paired import Resampling
 from rbx.report.rate_tables import rate_tables
 from rbx.report.run import Report, write_report
 from rbx.report.sweep_tables import winners_table
+from rbx.report.table import Column, Table, Value
 from rbx.report.terminal import print_report
 from tests.report.sweeps import POLICIES, SweepShape, write_sweep
 
@@ -113,7 +116,33 @@ def test_short_cells_are_not_judged(tmp_path: Path) -> None:
     assert "Hollow" not in page
     table = next(rate_tables(report.analysis.rates[0], report.analysis.baseline_label))
     column = [c.title for c in table.columns].index("keep up")
-    assert {row[column].text for row in table.rows} == {"–"}
+    assert {row[column].text for row in table.rows} == {"?"}
+
+
+def test_what_cannot_be_told_does_not_look_like_keeping_up(tmp_path: Path) -> None:
+    shape = _shape(n_requests=300, seeds=(0,))
+    report = write_report(write_sweep(tmp_path / "s", shape), resampling=QUICK)
+    analysis = report.analysis
+    cells, differences, tails, *_ = rate_tables(analysis.rates[0], analysis.baseline_label)
+    for table in (cells, differences, tails, winners_table(analysis)):
+        assert table.footnote == f"? {UNTOLD_WORDS}.", table.caption
+        assert "?" in {value.flag for row in table.rows for value in row}
+    assert any(line.startswith("Of 10 of 10 cells (policy × rate)") for line in headline(analysis).warnings)
+    assert '<b class="flag">?</b>' in report.page.read_text(encoding="utf-8")
+    console = Console(width=200, record=True, file=None, quiet=False)
+    with console.capture() as capture:
+        print_report(console, analysis)
+    assert f"? {UNTOLD_WORDS}." in capture.get()
+
+
+def test_one_table_explains_both_marks(overloaded: Report) -> None:
+    points = {result.point.keeps_up: result.point for result in overloaded.analysis.results}
+    untold = replace(points[True], sustained=(None, None))
+    value = Value("1", sort=1.0)
+    shown = tuple((marked(value, *each),) for each in ((points[True],), (untold,), (points[False], untold)))
+    assert [row[0].flag for row in shown] == ["", "?", "†"]
+    table = with_footnote(Table("", "", (Column("E2E, s"),), shown))
+    assert table.footnote == f"{FOOTNOTE} ? {UNTOLD_WORDS}."
 
 
 def test_latencies_of_overloaded_policies_bear_a_mark_that_a_footnote_explains(overloaded: Report) -> None:

@@ -6,6 +6,7 @@ from rbx.report.number import UNKNOWN, percent, score
 from rbx.report.ontime.study import OnTimeResult, OnTimeStudy
 from rbx.report.ontime.words import gain_words
 from rbx.report.table import Column, Table, Value
+from rbx.report.telling_columns import telling
 
 _PLACES = 3
 
@@ -34,7 +35,7 @@ def leaders_table(study: OnTimeStudy) -> Table:
             )
         )
     note = "OnTimeUtility, and the share in time, over all scheduled requests."
-    return Table("On time", note, columns, tuple(rows))
+    return telling(Table("On time", note, columns, tuple(rows)))
 
 
 def _placed(result: OnTimeResult) -> Value:

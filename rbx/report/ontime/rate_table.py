@@ -11,7 +11,7 @@ def on_time_table(study: OnTimeStudy, rate_per_s: float) -> Table:
     """Best OnTimeUtility first."""
     columns = (
         Column("policy", numeric=False),
-        Column("part", numeric=False),
+        Column("part", numeric=False, is_optional=True),
         Column("OnTimeUtility", "mean of U if in time, else 0"),
         Column("in time", "of all scheduled requests"),
         Column("goodput, req/s", "completed in time before the last arrival ÷ arrival window"),

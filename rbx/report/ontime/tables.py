@@ -53,7 +53,7 @@ def curve_tables(study: OnTimeStudy) -> Iterator[Table]:
 def _curve(study: OnTimeStudy, caption: str, note: str, metric: str, write: Callable[[float], str]) -> Table:
     columns = (
         Column("policy", numeric=False),
-        Column("part", "its part in the comparison with BEAR", numeric=False),
+        Column("part", "its part in the comparison with BEAR", numeric=False, is_optional=True),
         *(Column(f"λ = {rate:g}") for rate in study.rates_per_s),
     )
     rows = []
@@ -88,7 +88,7 @@ def rivals_table(comparison: Comparison) -> Table:
     rates = sorted({each.rate_per_s for each in comparison.rivalries})
     columns = (
         Column("against", numeric=False),
-        Column("part", numeric=False),
+        Column("part", numeric=False, is_optional=True),
         *(Column(f"λ = {rate:g}", "BEAR ÷ policy − 1") for rate in rates),
         Column("area", "BEAR's area under OnTimeUtility over the common rates ÷ the policy's − 1"),
     )
@@ -211,7 +211,7 @@ def lost_table(comparison: Comparison) -> Table:
     """Every (policy, rate) whose OnTimeUtility lies above BEAR's: surely, and by the estimate alone."""
     columns = (
         Column("policy", numeric=False),
-        Column("part", numeric=False),
+        Column("part", numeric=False, is_optional=True),
         Column("λ, req/s"),
         Column("Δ OnTimeUtility", "BEAR − policy"),
         Column("Δ attainment", "BEAR − policy"),

@@ -42,7 +42,9 @@ def _leaders(study: OnTimeStudy) -> tuple[str, ...]:
     for rate in study.rates_per_s:
         best = study.rivals_at(rate)[0]
         lines.append(f"At λ = {rate:g} req/s {best.point.label} leads: {_stands(best)}.")
-    return (*lines, "At no rate does the sweep hold BEAR (label bear) and a policy to compare it with.")
+    if any(result.role.kind == "bear" for result in study.results):
+        lines.append("At no rate does the sweep hold BEAR (label bear) and a policy to compare it with.")
+    return tuple(lines)
 
 
 def _stands(result: OnTimeResult) -> str:
