@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from rbx.report.analysis import Analysis, RateResult
 from rbx.report.dominance import QUALITY_MARGIN, Duel
+from rbx.report.doubt import doubt_words
 from rbx.report.number import significant, usd_per_thousand
 from rbx.report.plane import PLANES, Plane
 
@@ -119,7 +120,11 @@ def _against_baseline(plane: Plane, mine: Fought) -> str:
             f"the best cell of at least its quality is {nearest}" if nearest else "none reaches its quality"
         )
         return f"{_subject(plane)}: ahead at no rate; {best}."
-    some = f"sure {at_rates(sure, len(mine))}" if sure else "not surely"
+    unsure = [
+        duel.at_quality for _, duel in mine if duel.verdict == "estimate" and duel.at_quality is not None
+    ]
+    why = f", as {words}" if (words := doubt_words(unsure)) else ""
+    some = f"sure {at_rates(sure, len(mine))}, the rest not{why}" if sure else f"not surely{why}"
     surely = "surely so" if len(sure) == len(won) else some
     lead = f"{_subject(plane)}: ahead {at_rates(won, len(mine))}, {surely}"
     trades = [duel.at_quality_kept_up for _, duel in mine if duel.won and duel.at_quality_kept_up is not None]

@@ -40,7 +40,12 @@ class Trade:
     @property
     def is_sure(self) -> bool:
         """Whether the saving's interval lies above zero, and quality is not worse by ``QUALITY_MARGIN``."""
-        return self.saving.is_above_zero and self.quality_gain.low >= -QUALITY_MARGIN
+        return self.saving.is_above_zero and self.keeps_quality
+
+    @property
+    def keeps_quality(self) -> bool:
+        """Whether the interval of the quality gained lies above −``QUALITY_MARGIN``."""
+        return self.quality_gain.low >= -QUALITY_MARGIN
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from rbx.report.analysis import Analysis, RateResult
 from rbx.report.answer import at_rates, compared, lost_range
 from rbx.report.dominance import QUALITY_MARGIN, VERDICTS, Duel, Trade, Verdict
+from rbx.report.doubt import doubt_words
 from rbx.report.number import UNKNOWN, percent, score
 from rbx.report.overload_mark import marked, with_footnote
 from rbx.report.plane import PLANES, Plane
@@ -45,6 +46,8 @@ def _outcome(duel: Duel) -> Value:
     shown = saved(duel.plane, trade.saving)
     quality = change(trade.quality_gain, score, lower_is_better=False)
     sub = f"{shown.text} {shown.sub} at quality {quality.text} {quality.sub}, by {trade.point.label}"
+    if duel.verdict == "estimate" and (why := doubt_words([trade])):
+        sub += f". Not sure: {why}"
     value = Value(_SHORT[duel.verdict], sub, sort=trade.saving.value, tone=_TONES[duel.verdict])
     return marked(value, duel.baseline, trade.point)
 

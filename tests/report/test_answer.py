@@ -14,6 +14,7 @@ from rbx.config.policy import RoutedPolicy
 from rbx.report.analysis import Analysis, analyse
 from rbx.report.answer import SURE_WORDS, answer, few
 from rbx.report.dominance import Trade
+from rbx.report.doubt import doubt_words
 from rbx.report.duel_tables import baseline_table, tally_table
 from rbx.report.headline import headline
 from rbx.report.interval import Interval, not_estimable
@@ -186,3 +187,48 @@ def test_full_coverage_is_not_warned_of(tmp_path: Path) -> None:
     )
     found = analyse(read_sweep(folder), baseline=None, resampling=QUICK)
     assert not any("prompts used" in line or "labels present" in line for line in headline(found).warnings)
+
+
+def _trade(analysis: Analysis, saving: Interval, quality: Interval) -> Trade:
+    return Trade(analysis.results[0].point, quality, saving)
+
+
+@pytest.mark.parametrize(
+    ("saving", "quality", "why"),
+    [
+        (_interval(0.1, 0.3), _interval(-0.01, 0.05), ""),
+        (_interval(1.0, 2.7), _interval(-0.034, 0.05), "reaches down to −0.034, below −0.02"),
+        (_interval(-0.1, 0.3), _interval(0.01, 0.05), "the interval of the gain is not wholly above zero"),
+        (
+            _interval(-0.1, 0.3),
+            _interval(-0.03, 0.05),
+            "wholly above zero and the interval of the difference",
+        ),
+        (_interval(0.1, 0.3), not_estimable(0.01, "not paired"), "the difference in quality has no interval"),
+    ],
+)
+def test_what_keeps_a_lead_from_being_sure_is_said(
+    analysis: Analysis, saving: Interval, quality: Interval, why: str
+) -> None:
+    said = doubt_words([_trade(analysis, saving, quality)])
+    assert why in said
+    assert bool(said) == bool(why)
+
+
+def test_the_block_and_the_table_say_why_a_lead_is_not_sure(analysis: Analysis) -> None:
+    against = answer(analysis)[0]
+    table = baseline_table(analysis)
+    said = 0
+    for column, (plane, line) in enumerate(zip(PLANES, against.lines, strict=True), start=1):
+        mine = [
+            duel
+            for rate in analysis.rates
+            for duel in rate.duels
+            if duel.plane is plane and duel.baseline.label == analysis.baseline_label
+        ]
+        unsure = [duel for duel in mine if duel.verdict == "estimate"]
+        assert (", as the " in line) == bool(unsure)
+        for duel, row in zip(mine, table.rows, strict=True):
+            assert ("Not sure: the " in row[column].sub) == (duel.verdict == "estimate")
+        said += len(unsure)
+    assert said
