@@ -8,6 +8,8 @@ from collections.abc import Callable
 from rbx.report.interval import Interval
 
 UNKNOWN = "–"
+NO_SPREAD = "same in every resample"
+NO_INTERVAL = "not estimable"
 _MINUS = "−"
 
 
@@ -54,5 +56,5 @@ def signed(text: str) -> str:
 def span(interval: Interval, write: Callable[[float], str]) -> str:
     """``[low, high]``, or the state of an interval that says nothing."""
     if interval.status != "ok":
-        return "degenerate" if interval.status == "degenerate" else "not estimable"
+        return NO_SPREAD if interval.status == "degenerate" else NO_INTERVAL
     return f"[{write(interval.low)}, {write(interval.high)}]"

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from rbx.report.analysis import PointResult, RateResult
 from rbx.report.keeping_up import UNTOLD_MARK, UNTOLD_WORDS
+from rbx.report.mix_words import common_start, mix_words
 from rbx.report.number import milliseconds, percent, score, significant, usd_per_thousand
 from rbx.report.overload_mark import marked, with_footnote
 from rbx.report.point import Point
@@ -51,6 +52,7 @@ def _cells(rate: RateResult) -> Table:
 
 def _rows(rate: RateResult) -> tuple[tuple[Value, ...], ...]:
     rows = []
+    start = common_start(result.point.metrics.tier_share for result in rate.results)
     for result in rate.results:
         point, m = result.point, result.point.metrics
         failed = m.counts.scheduled - m.counts.ok
@@ -73,7 +75,7 @@ def _rows(rate: RateResult) -> tuple[tuple[Value, ...], ...]:
                 estimate(result.means["throughput_per_s"], significant),
                 number(m.slo_attainment, percent),
                 number(m.utilization, percent),
-                Value(_mix(m.tier_share)),
+                Value(mix_words(m.tier_share, start)),
             )
         )
     return tuple(rows)
@@ -85,11 +87,6 @@ def _kept_up(point: Point) -> Value:
         return Value(UNTOLD_MARK, hint=UNTOLD_WORDS, tone="mute")
     kept_up = point.sustained.count(True)
     return Value(f"{kept_up} / {judged}", sort=kept_up / judged, tone="bad" if kept_up < judged else "")
-
-
-def _mix(shares: dict[str, float]) -> str:
-    ordered = sorted(shares.items(), key=lambda item: (-item[1], item[0]))
-    return ", ".join(f"{tier} {percent(share)}" for tier, share in ordered)
 
 
 def _differences(rate: RateResult, baseline_label: str) -> Table:

@@ -9,6 +9,7 @@ import pytest
 
 from rbx.report.analysis import analyse
 from rbx.report.load import read_sweep
+from rbx.report.mix_words import common_start, mix_words
 from rbx.report.page_tables import page_tables
 from rbx.report.paired import Resampling
 from rbx.report.run import write_report
@@ -74,3 +75,13 @@ def test_figures_are_pdf_too_with_fonts_that_journals_take(folder: Path) -> None
         assert b"/CreationDate" not in content
     write_report(folder, resampling=QUICK)
     assert [path.read_bytes() for path in pdfs] == before
+
+
+def test_a_mix_is_told_in_few_words() -> None:
+    shares = {"Qwen2.5-7B": 0.3, "Qwen2.5-14B": 0.7, "Qwen2.5-72B": 0.0}
+    start = common_start([shares, {"Qwen2.5-3B": 1.0}])
+    assert start == "Qwen2.5-"
+    assert mix_words(shares, start) == "14B 70 %, 7B 30 %"
+    assert common_start([{"Qwen2.5-7B": 1.0}]) == ""
+    assert common_start([{"gpt-4o": 0.5, "llama": 0.5}]) == ""
+    assert mix_words({}, "") == ""

@@ -103,7 +103,7 @@ def _gap(found: Gap) -> Value:
     is_same = gap.value == 0.0 and gap.status == "degenerate"
     value = Value(
         "same" if is_same else signed(metric.write(gap.value)),
-        sub=both if is_same else f"{span(gap, lambda bound: signed(metric.write(bound)))} {both}",
+        sub=both if is_same else f"{span(gap, lambda bound: signed(metric.write(bound)))} · {both}",
         sort=gap.value,
         hint=gap.reason,
         tone=tone,

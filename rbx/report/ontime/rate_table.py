@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rbx.report.mix_words import common_start, mix_words
 from rbx.report.number import UNKNOWN, percent, score, significant, usd_per_thousand
 from rbx.report.ontime.study import OnTimeResult, OnTimeStudy
 from rbx.report.table import Column, Table, Value, count, estimate, number
@@ -23,12 +24,14 @@ def on_time_table(study: OnTimeStudy, rate_per_s: float) -> Table:
         Column("counted", "scheduled requests that count in OnTimeUtility: not in time without a score"),
         Column("model mix", "share of scheduled requests", numeric=False),
     )
-    rows = tuple(_row(result) for result in study.at(rate_per_s))
+    results = study.at(rate_per_s)
+    start = common_start(result.metrics.model_share for result in results)
+    rows = tuple(_row(result, start) for result in results)
     note = "Over all scheduled requests, all seeds. Intervals over blocks of time."
     return Table("On time", note, columns, rows)
 
 
-def _row(result: OnTimeResult) -> tuple[Value, ...]:
+def _row(result: OnTimeResult, start: str) -> tuple[Value, ...]:
     m, over = result.metrics, result.over_time
     return (
         Value(result.point.label, mark=result.point.family),
@@ -42,5 +45,5 @@ def _row(result: OnTimeResult) -> tuple[Value, ...]:
         number(m.shed_share, lambda share: percent(share, 1)),
         count(m.alarms, alarming=True),
         Value(percent(m.coverage, 1), sort=m.coverage, tone="bad" if m.coverage < 1 else ""),
-        Value(", ".join(f"{model} {percent(share)}" for model, share in m.model_share.items()) or UNKNOWN),
+        Value(mix_words(m.model_share, start) or UNKNOWN),
     )

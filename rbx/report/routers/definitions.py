@@ -84,9 +84,10 @@ def interval_words(resampling: Resampling) -> str:
     return (
         f"Intervals are {100 * LEVEL:.0f} % percentile intervals from {resampling.n_resamples:,} bootstrap "
         f"resamples of the test prompts (seed {resampling.seed}), the same ones for every number: "
-        "differences are taken within a resample (paired by prompt). An interval is called degenerate where "
-        "every resample gives the same value, and not estimable where fewer than two prompts count or a "
-        "resample holds nothing to average. Intervals cover the choice of test prompts, not that of training "
-        "prompts or of training seeds. They are not corrected for the number of comparisons: of twenty "
-        "differences that are none, one is expected to exclude zero."
+        "differences are taken within a resample (paired by prompt). Where every resample gives "
+        "the same value there is no interval (same in every resample); it is not estimable where fewer than "
+        "two prompts count or a resample holds nothing to average. Intervals cover the choice of test "
+        "prompts, not that of training prompts or of training seeds. They are not "
+        "corrected for the number of comparisons: of twenty differences that are none, one is "
+        "expected to exclude zero."
     )

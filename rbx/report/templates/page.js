@@ -36,6 +36,14 @@
       heading.querySelector("button").addEventListener("click", () => sort(table, heading, column));
     });
   }
+  const measure = () => {
+    for (const box of document.querySelectorAll("figure.table .scroll")) {
+      box.classList.toggle("overflows", box.scrollWidth > box.clientWidth + 1);
+    }
+  };
+  addEventListener("resize", measure);
+  document.addEventListener("toggle", measure, true);
+  measure();
   const reveal = () => {
     const target = location.hash && document.getElementById(location.hash.slice(1));
     if (target && target.tagName === "DETAILS") target.open = true;

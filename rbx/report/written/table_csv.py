@@ -10,12 +10,12 @@ import csv
 import io
 import re
 
-from rbx.report.number import UNKNOWN
+from rbx.report.number import NO_INTERVAL, NO_SPREAD, UNKNOWN
 from rbx.report.table import Column, Table, Value
 from rbx.report.written.records_csv import harmless
 
 _INTERVAL = re.compile(r"^\[(?P<low>.+?), (?P<high>.+)\]$")
-_NO_INTERVAL = ("degenerate", "not estimable")
+_NO_INTERVAL = (NO_SPREAD, NO_INTERVAL)
 _NUMBER = re.compile(r"^[-+]?[0-9.]+( ?%)?$")
 
 
