@@ -86,7 +86,7 @@ def test_the_page_is_well_formed_with_ids_of_its_own(report: Report) -> None:
 def test_the_kind_of_data_stands_on_every_table_and_figure(report: Report) -> None:
     page = report.page.read_text(encoding="utf-8")
     tables = re.findall(r'<figure class="table">.*?</figcaption>', page, flags=re.DOTALL)
-    assert len(tables) == 6 + 3 * 7
+    assert len(tables) == 6 + 3 * 8
     assert all("SYNTHETIC GRID · SIMULATED ENGINE" in table for table in tables)
     for path in (report.page.parent / "figures").glob("*.svg"):
         svg = path.read_text(encoding="utf-8")
