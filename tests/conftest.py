@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -17,6 +18,11 @@ if find_spec("hypothesis") is not None:  # the environment of vLLM has none
     # How long an example takes says more about the machine's other work than about the code.
     settings.register_profile("rbx", deadline=None)
     settings.load_profile("rbx")
+
+# nohup and job runners have signals ignored, and every command that a test starts would inherit that.
+for _number, _usual in ((signal.SIGHUP, signal.SIG_DFL), (signal.SIGINT, signal.default_int_handler)):
+    if signal.getsignal(_number) == signal.SIG_IGN:
+        signal.signal(_number, _usual)
 
 
 @pytest.fixture(scope="session")
