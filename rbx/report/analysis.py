@@ -9,6 +9,7 @@ from rbx.report.dominance import Duel, duels
 from rbx.report.frontier import non_dominated, upper_hull
 from rbx.report.interval import Interval
 from rbx.report.load import Sweep
+from rbx.report.looks import Look, looks_of
 from rbx.report.ontime.study import OnTimeStudy, study_on_time
 from rbx.report.paired import MEANS, QUANTILES, TAIL_METRICS, PairedPoints, Resampling, pair_up
 from rbx.report.plane import PLANES, Plane, coordinates
@@ -93,6 +94,11 @@ class Analysis:
     def results(self) -> tuple[PointResult, ...]:
         """Points of all rates."""
         return tuple(result for rate in self.rates for result in rate.results)
+
+    @property
+    def looks(self) -> dict[str, Look]:
+        """Colour, marker and dash of each family of the sweep."""
+        return looks_of(result.point.family for result in self.results)
 
     @property
     def middle(self) -> RateResult:

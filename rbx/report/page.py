@@ -32,6 +32,7 @@ def render_page(analysis: Analysis, tables: PageTables, drawings: Iterable[Drawi
         name=str(manifest.get("name", analysis.sweep.folder.name)),
         created=str(manifest.get("created", "")),
         kinds=kinds(analysis.sweep),
+        looks=analysis.looks,
         headline=headline(analysis),
         comparisons=tables.comparisons,
         gains=tables.gains,

@@ -14,11 +14,10 @@ from rbx.report.bootstrap import LEVEL
 from rbx.report.claims.study import ClaimsStudy, Judged
 from rbx.report.claims.tally import NEAR
 from rbx.report.figures.drawing import Drawing, finish
+from rbx.report.figures.legend import legend_above
 from rbx.report.figures.style import (
     FAINT,
-    FAMILY_COLOURS,
     INK,
-    OTHER_COLOUR,
     PAPER,
     RULE,
     WIDTH_IN,
@@ -26,17 +25,18 @@ from rbx.report.figures.style import (
     styled,
     write_foot,
 )
+from rbx.report.looks import HUES
 from rbx.report.plain_text import printable
 
 _BARS = f"Bars: {100 * LEVEL:.0f} % bootstrap intervals over prompts, and published ones."
 _HOLLOW = "Hollow: calibrated, something was fitted to that number."
 _LOOKS = {
-    "quality": (FAMILY_COLOURS["routebalance"], "o"),
-    "latency": (FAMILY_COLOURS["passthrough"], "s"),
-    "cost": (FAMILY_COLOURS["always"], "^"),
-    "throughput": (FAMILY_COLOURS["random"], "D"),
-    "share": (FAMILY_COLOURS["mix"], "v"),
-    "count": (OTHER_COLOUR, "P"),
+    "quality": (HUES["blue"], "o"),
+    "latency": (HUES["vermilion"], "s"),
+    "cost": (HUES["green"], "^"),
+    "throughput": (HUES["amber"], "D"),
+    "share": (HUES["pink"], "v"),
+    "count": (HUES["sky"], "P"),
     "ratio": (INK, "X"),
 }
 _MOST_DIFFERENCES = 60
@@ -86,7 +86,7 @@ def _closeness(study: ClaimsStudy, shown: list[Judged]) -> Drawing:
         Line2D([], [], ls="", marker=_LOOKS[name][1], ms=6, color=_LOOKS[name][0], label=name)
         for name in dict.fromkeys(map(_quantity, shown))
     ]
-    figure.legend(handles=handles, loc="upper left", ncols=7, fontsize=8, bbox_to_anchor=(0.075, 0.95))
+    legend_above(figure, handles)
     near = ", ".join(f"{100 * share:.0f}" for share in NEAR)
     text = f"n = {len(shown)} values and ratios. {_BARS} {_HOLLOW} Right: within {near} % of the published."
     write_foot(figure, text, " · ".join(study.kinds))

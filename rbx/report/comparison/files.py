@@ -20,6 +20,7 @@ from rbx.report.comparison.tables import (
 )
 from rbx.report.engine import kinds
 from rbx.report.load import Sweep
+from rbx.report.looks import looks_of
 from rbx.report.plain_text import printable
 from rbx.report.summary import nulls
 from rbx.report.template import render
@@ -78,6 +79,7 @@ def _page(found: Comparison) -> str:
         name=title(found),
         created="",
         kinds=found.kinds,
+        looks=looks_of(couple.a.point.family for couple in found.matched.couples),
         lead=coverage_line(found),
         warnings=list(warnings(found)),
         overview=overview_table(found),

@@ -8,15 +8,15 @@ from dataclasses import dataclass
 
 from matplotlib.figure import Figure
 
-from rbx.report.figures.style import FAINT, FAMILY_COLOURS, INK, OTHER_COLOUR, PAPER, RULE
+from rbx.report.figures.style import FAINT, INK, PAPER, RULE
+from rbx.report.looks import HUES
 
 _PAGE_COLOURS = {
     INK: "currentColor",
     PAPER: "var(--paper)",
     RULE: "var(--rule)",
     FAINT: "var(--faint)",
-    OTHER_COLOUR: "var(--other)",
-    **{hue: f"var(--{family})" for family, hue in FAMILY_COLOURS.items()},
+    **{colour: f"var(--{hue})" for hue, colour in HUES.items()},
 }
 _PNG_DPI = 160
 

@@ -11,14 +11,13 @@ from matplotlib.figure import Figure
 
 from rbx.report.analysis import Analysis, PointResult
 from rbx.report.figures.drawing import Drawing, finish
+from rbx.report.figures.legend import legend_above
 from rbx.report.figures.style import (
     PAPER,
     WIDTH_IN,
-    colour,
     family_words,
     foot,
     log_where_wide,
-    marker,
     rate_words,
     styled,
 )
@@ -62,15 +61,7 @@ def _draw(analysis: Analysis, plane: Plane, panels: list[Panel], words: str, whe
         columns[0].set_ylabel("mean quality (up is better)")
         figure.supxlabel(_AXES[plane.name], fontsize=9, y=0.085)
         keys = {name: handle for axes in columns for handle, name in zip(*_legend(axes), strict=True)}
-        if keys:
-            figure.legend(
-                list(keys.values()),
-                list(keys),
-                loc="upper center",
-                ncols=6,
-                fontsize=8,
-                bbox_to_anchor=(0.53, 0.955),
-            )
+        legend_above(figure, list(keys.values()))
         foot(figure, analysis, words, results=analysis.results, intervals="Bars")
         ends = "; ".join(f"{family_words(family)}: {label}" for family, label in best.items())
         return finish(
@@ -98,19 +89,29 @@ def _families(axes: Axes, analysis: Analysis, own: tuple[PointResult, ...], plan
     for result in analysis.results:
         if not any(result is mine for mine in own):
             point = result.point
-            mark, hue = marker(point.family), colour(point.family)
+            look = analysis.looks[point.family]
             at = plane.value(point) * scale
-            axes.plot(at, point.metrics.quality_mean, mark, color=hue, ms=3, alpha=0.15, mew=0, zorder=1)
+            axes.plot(
+                at,
+                point.metrics.quality_mean,
+                look.marker,
+                color=look.colour,
+                ms=3,
+                alpha=0.15,
+                mew=0,
+                zorder=1,
+            )
     ends = {}
     for family, results in families.items():
+        look = analysis.looks[family]
         points = [result.point for result in results]
         gain, quality = coordinates(points, plane)
         x = np.abs(gain) * scale
         axes.plot(
             x,
             quality,
-            marker(family),
-            color=colour(family),
+            look.marker,
+            color=look.colour,
             markersize=4.5,
             alpha=0.45,
             markeredgecolor=PAPER,
@@ -121,14 +122,16 @@ def _families(axes: Axes, analysis: Analysis, own: tuple[PointResult, ...], plan
             axes.plot(
                 x[hull],
                 quality[hull],
-                color=colour(family),
-                marker=marker(family),
+                color=look.colour,
+                marker=look.marker,
+                ls=look.dash,
                 markersize=6,
                 markeredgecolor=PAPER,
+                markeredgewidth=0.5,
                 lw=1.8,
                 label=family_words(family),
             )
-            _quality_bars(axes, x, results, hull, colour(family))
+            _quality_bars(axes, x, results, hull, look.colour)
             ends[family] = points[hull[0]].label
     return ends
 

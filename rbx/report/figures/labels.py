@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg, RendererAgg
@@ -41,7 +43,7 @@ def place_labels(
     ``obstacles`` are all points drawn and ``lines`` all pieces of line, in data coordinates; ``texts``
     stand there already: a name covers none of them.
     """
-    renderer = _renderer(figure)
+    renderer = renderer_of(figure)
     taken = [
         Bbox.from_bounds(x - 3.5, y - 3.5, 7, 7)
         for x, y in (axes.transData.transform(point) for point in obstacles)
@@ -66,7 +68,7 @@ def place_labels(
 
 def write_at_edge(figure: Figure, axes: Axes, words: str, height: float, lines: list[Line]) -> Text:
     """Name a horizontal line above its right end, or above its left end where only that is free of lines."""
-    renderer = _renderer(figure)
+    renderer = renderer_of(figure)
     drawn = [Path(axes.transData.transform(np.array(line))) for line in lines]
 
     def at(x: float, side: str) -> Text:
@@ -94,7 +96,18 @@ def write_at_edge(figure: Figure, axes: Axes, words: str, height: float, lines: 
     return kept
 
 
-def _renderer(figure: Figure) -> RendererAgg:
+def widest_in(figure: Figure, names: Iterable[str], fontsize: float) -> float:
+    """Width of the widest name in inches, 0 without any."""
+    renderer = renderer_of(figure)
+    widest_px = 0.0
+    for name in names:
+        text = figure.text(0, 0, name, fontsize=fontsize)
+        widest_px = max(widest_px, text.get_window_extent(renderer).width)
+        text.remove()
+    return widest_px / figure.dpi
+
+
+def renderer_of(figure: Figure) -> RendererAgg:
     """What measures text. Some releases of matplotlib give its types and some do not."""
     renderer: RendererAgg = FigureCanvasAgg(figure).get_renderer()  # type: ignore[no-untyped-call, unused-ignore]
     return renderer

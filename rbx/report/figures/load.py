@@ -10,17 +10,17 @@ from matplotlib.figure import Figure
 
 from rbx.report.analysis import Analysis, PointResult
 from rbx.report.figures.drawing import Drawing, finish
+from rbx.report.figures.legend import legend_above
 from rbx.report.figures.style import (
     PAPER,
     WIDTH_IN,
-    colour,
     family_words,
     foot,
     hollow_key,
     log_where_wide,
-    marker,
     styled,
 )
+from rbx.report.looks import Look
 from rbx.report.requests import Floats
 
 _PANELS = (("e2e_s", "Mean end-to-end latency, seconds"), ("ttft_s", "Mean time to first token, seconds"))
@@ -38,8 +38,7 @@ def draw_load(analysis: Analysis) -> Iterator[Drawing]:
             _panel(axes, analysis, metric)
             axes.set_title(title)
             axes.set_xlabel("arrival rate λ, requests per second")
-        handles, names = left.get_legend_handles_labels()
-        figure.legend(handles, names, loc="upper left", ncols=6, fontsize=8, bbox_to_anchor=(0.055, 0.945))
+        legend_above(figure, left.get_legend_handles_labels()[0])
         foot(
             figure,
             analysis,
@@ -64,38 +63,41 @@ def _panel(axes: Axes, analysis: Analysis, metric: str) -> None:
     log_where_wide(axes, "y", [result.means[metric].value for result in analysis.results])
     for label, results in lines.items():
         family = results[0].point.family
+        look = analysis.looks[family]
         leads = best[family] == label
         rate = np.array([result.point.rate_per_s for result in results])
         intervals = [result.means[metric] for result in results]
         axes.plot(
             rate,
             [interval.value for interval in intervals],
-            color=colour(family),
-            marker=marker(family) if leads else None,
+            color=look.colour,
+            marker=look.marker if leads else None,
+            ls=look.dash,
             markersize=4.5,
             lw=2 if leads else 0.8,
             alpha=1 if leads else 0.4,
             zorder=3 if leads else 2,
             label=family_words(family) if leads else None,
         )
-        _hollow(axes, rate, results, metric, 4.5 if leads else 2.5)
+        _hollow(axes, look, rate, results, metric, 4.5 if leads else 2.5)
         if leads:
             low, high = [i.low for i in intervals], [i.high for i in intervals]
-            axes.fill_between(rate, low, high, color=colour(family), alpha=0.18, lw=0, zorder=1)
+            axes.fill_between(rate, low, high, color=look.colour, alpha=0.18, lw=0, zorder=1)
 
 
-def _hollow(axes: Axes, rate: Floats, results: list[PointResult], metric: str, size: float) -> None:
+def _hollow(
+    axes: Axes, look: Look, rate: Floats, results: list[PointResult], metric: str, size: float
+) -> None:
     """Hollow markers over the points of one line that do not keep up with their arrivals."""
     behind = [index for index, result in enumerate(results) if result.point.is_overloaded]
-    family = results[0].point.family
     axes.plot(
         rate[behind],
         [results[index].means[metric].value for index in behind],
         ls="",
-        marker=marker(family),
+        marker=look.marker,
         markersize=size,
         markerfacecolor=PAPER,
-        markeredgecolor=colour(family),
+        markeredgecolor=look.colour,
         markeredgewidth=1.1 if size > 3 else 0.6,
         zorder=4 if size > 3 else 2.5,
     )

@@ -12,10 +12,13 @@ from matplotlib.figure import Figure
 
 from rbx.report.analysis import Analysis
 from rbx.report.figures.drawing import Drawing, finish
+from rbx.report.figures.labels import widest_in
+from rbx.report.figures.legend import legend_above
 from rbx.report.figures.style import ON_DARK, ON_LIGHT, PAPER, WIDTH_IN, foot, rate_words, short_label, styled
 from rbx.report.plain_text import printable
 from rbx.report.point import Point
 
+_MOST_CHARACTERS = 48
 _NAMED_FROM = 0.08  # narrower segments have no room for a number
 
 
@@ -29,9 +32,11 @@ def draw_mix(analysis: Analysis) -> Iterator[Drawing]:
     with styled():
         height = 1.5 + 0.235 * len(points)
         figure = Figure(figsize=(WIDTH_IN, height))
-        axes = figure.add_axes((0.25, 0.66 / height, 0.70, 1 - 1.26 / height))
-        _bars(axes, points, tiers)
-        axes.legend(loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=min(5, len(tiers)), fontsize=8)
+        names = [short_label(point, _MOST_CHARACTERS) for point in points]
+        left = (widest_in(figure, names, 8) + 0.15) / WIDTH_IN
+        axes = figure.add_axes((left, 0.66 / height, 0.96 - left, 1 - 1.26 / height))
+        _bars(axes, points, names, tiers)
+        legend_above(figure, axes.get_legend_handles_labels()[0])
         foot(
             figure,
             analysis,
@@ -61,7 +66,7 @@ def _tiers(analysis: Analysis, points: list[Point]) -> list[str]:
     return known + [tier for tier in seen if tier not in known]
 
 
-def _bars(axes: Axes, points: list[Point], tiers: list[str]) -> None:
+def _bars(axes: Axes, points: list[Point], names: list[str], tiers: list[str]) -> None:
     hues = mpl.colormaps["cividis"](np.linspace(0.12, 0.95, len(tiers)))
     start = np.zeros(len(points))
     rows = np.arange(len(points))
@@ -84,7 +89,7 @@ def _bars(axes: Axes, points: list[Point], tiers: list[str]) -> None:
                 middle, row, f"{100 * share[row]:.0f}", color=ink, fontsize=7.5, ha="center", va="center"
             )
         start = start + share
-    axes.set_yticks(rows, [short_label(point, 34) for point in points], fontsize=8)
+    axes.set_yticks(rows, names, fontsize=8)
     axes.set_ylim(len(points) - 0.4, -0.6)
     axes.set_xlim(0, 1)
     axes.xaxis.set_major_formatter(lambda x, _: f"{100 * x:.0f} %")

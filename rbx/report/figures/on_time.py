@@ -10,22 +10,16 @@ from matplotlib.figure import Figure
 
 from rbx.report.analysis import Analysis
 from rbx.report.figures.drawing import Drawing, finish
-from rbx.report.figures.style import FAINT, FAMILY_COLOURS, WIDTH_IN, foot, styled
+from rbx.report.figures.legend import legend_above
+from rbx.report.figures.style import FAINT, WIDTH_IN, elided, foot, styled
+from rbx.report.looks import DASHES, Look
 from rbx.report.number import score
 from rbx.report.ontime.study import OnTimeResult, OnTimeStudy
 from rbx.report.plain_text import printable
 
 _PANELS = (("on_time_utility", "OnTimeUtility"), ("attainment", "Attainment, share in time"))
-# Hues and markers of the lines that matter, in the order in which they are chosen; the first is BEAR's.
-_LOOKS = (
-    (FAMILY_COLOURS["bear"], "X"),
-    (FAMILY_COLOURS["routebalance"], "o"),
-    (FAMILY_COLOURS["passthrough"], "s"),
-    (FAMILY_COLOURS["always"], "^"),
-    (FAMILY_COLOURS["random"], "D"),
-    (FAMILY_COLOURS["mix"], "v"),
-)
-_LEGEND_WIDTH = 34
+_MOST_LINES = 6
+_LEGEND_WIDTH = 48
 
 
 def draw_on_time(analysis: Analysis) -> Iterator[Drawing]:
@@ -33,7 +27,7 @@ def draw_on_time(analysis: Analysis) -> Iterator[Drawing]:
     study = analysis.on_time
     if study is None or len(study.rates_per_s) < 2:
         return
-    named = _main_lines(study)
+    named = _main_lines(study, analysis.looks)
     with styled():
         figure = Figure(figsize=(WIDTH_IN, 4.3))
         axes = figure.subplots(1, 2)
@@ -42,8 +36,7 @@ def draw_on_time(analysis: Analysis) -> Iterator[Drawing]:
             _panel(each, study, named, metric)
             each.set_title(title)
             each.set_xlabel("arrival rate λ, requests per second")
-        handles, names = axes[0].get_legend_handles_labels()
-        figure.legend(handles, names, loc="upper left", ncols=3, fontsize=7.5, bbox_to_anchor=(0.055, 0.955))
+        legend_above(figure, axes[0].get_legend_handles_labels()[0], fontsize=7.5)
         foot(
             figure,
             analysis,
@@ -64,10 +57,10 @@ def draw_on_time(analysis: Analysis) -> Iterator[Drawing]:
         )
 
 
-def _main_lines(study: OnTimeStudy) -> dict[str, tuple[str, str]]:
+def _main_lines(study: OnTimeStudy, looks: dict[str, Look]) -> dict[str, Look]:
     """Looks of BEAR, of the setting of each latency-aware router, and of the best of the rest.
 
-    The first look is BEAR's alone.
+    Lines of one family have its hue and marker, and the next dash each.
     """
     lines = study.by_label()
     comparison = study.comparison
@@ -84,11 +77,16 @@ def _main_lines(study: OnTimeStudy) -> dict[str, tuple[str, str]]:
         *sorted(aware, key=lambda label: _routebalance_first(lines[label][0].role.router)),
         *baselines,
     ]
-    return dict(zip(dict.fromkeys(ordered or lines), _LOOKS[not bear :], strict=False))
+    named: dict[str, Look] = {}
+    for label in list(dict.fromkeys(ordered or lines))[:_MOST_LINES]:
+        look = looks[lines[label][0].point.family]
+        nth = sum(other.hue == look.hue for other in named.values())
+        named[label] = look._replace(dash=DASHES[nth % len(DASHES)])
+    return named
 
 
 def _routebalance_first(router: str) -> tuple[bool, str]:
-    """So that RouteBalance has the hue that it has everywhere."""
+    """So that RouteBalance is drawn however many routers there are."""
     return router != "RouteBalance", router
 
 
@@ -97,7 +95,7 @@ def _mean(results: list[OnTimeResult]) -> float:
     return float(np.mean(known))
 
 
-def _panel(axes: Axes, study: OnTimeStudy, named: dict[str, tuple[str, str]], metric: str) -> None:
+def _panel(axes: Axes, study: OnTimeStudy, named: dict[str, Look], metric: str) -> None:
     for label, results in study.by_label().items():
         rate = np.array([result.point.rate_per_s for result in results])
         intervals = [result.over_time[metric] for result in results]
@@ -105,25 +103,21 @@ def _panel(axes: Axes, study: OnTimeStudy, named: dict[str, tuple[str, str]], me
         if label not in named:
             axes.plot(rate, values, color=FAINT, lw=0.7, alpha=0.5, zorder=1)
             continue
-        hue, shape = named[label]
+        look = named[label]
         axes.plot(
             rate,
             values,
-            color=hue,
-            marker=shape,
+            color=look.colour,
+            marker=look.marker,
+            ls=look.dash,
             markersize=5,
             lw=2.4 if label == "bear" else 1.4,
             zorder=3,
-            label=_cut(label),
+            label=elided(printable(label), _LEGEND_WIDTH),
         )
         low, high = [i.low for i in intervals], [i.high for i in intervals]
-        axes.fill_between(rate, low, high, color=hue, alpha=0.15, lw=0, zorder=2)
+        axes.fill_between(rate, low, high, color=look.colour, alpha=0.15, lw=0, zorder=2)
     axes.set_ylim(bottom=min(0.0, axes.get_ylim()[0]))
     if metric == "attainment":
         axes.set_ylim(0, 1.02)
         axes.yaxis.set_major_formatter(lambda x, _: f"{100 * x:.0f} %")
-
-
-def _cut(label: str) -> str:
-    text = printable(label)
-    return text if len(text) <= _LEGEND_WIDTH else text[: _LEGEND_WIDTH - 1] + "…"

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from rbx.report.analysis import Analysis
 from rbx.report.figures.drawing import Drawing, finish
-from rbx.report.figures.style import FAINT, WIDTH_IN, foot, rate_words, styled
+from rbx.report.figures.style import FAINT, WIDTH_IN, foot, plain_log_ticks, rate_words, styled
 from rbx.report.ontime.estimator import judge_estimator, predictions_of
 from rbx.report.point import Point
 from rbx.report.requests import Floats
@@ -84,8 +84,8 @@ def _panel(axes: Axes, point: Point, edges: tuple[float, float]) -> None:
     axes.plot(ends, ends, color=FAINT, lw=0.9, ls="--", zorder=3)
     axes.set_xlim(ends)
     axes.set_ylim(ends)
-    axes.xaxis.set_major_formatter("{x:g}")
-    axes.yaxis.set_major_formatter("{x:g}")
+    for axis in (axes.xaxis, axes.yaxis):
+        plain_log_ticks(axis, ends[1] / ends[0])
     axes.set_xlabel("measured TTFT, seconds")
     axes.set_title(rate_words(point.rate_per_s, point.load))
 

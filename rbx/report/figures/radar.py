@@ -7,28 +7,38 @@ from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
 from rbx.report.analysis import Analysis, RateResult
 from rbx.report.figures.drawing import Drawing, finish
-from rbx.report.figures.style import PAPER, WIDTH_IN, foot, hollow_key, rate_words, short_label, styled
+from rbx.report.figures.legend import legend_above
+from rbx.report.figures.style import (
+    PAPER,
+    WIDTH_IN,
+    family_words,
+    foot,
+    hollow_key,
+    rate_words,
+    short_label,
+    styled,
+)
+from rbx.report.looks import DASHES
 from rbx.report.point import Point
 from rbx.report.requests import Floats
 
 _AXES = ("quality", "cost", "mean\nlatency", "p99\nlatency")
-_LINES = (
-    ("#0072b2", "-"),
-    ("#56b4e9", "-"),
-    ("#009e73", "--"),
-    ("#d55e00", "-"),
-    ("#e69f00", "--"),
-    ("#cc79a7", ":"),
-)
 _MAX_PANELS = 4
+_MAX_OTHERS = 8  # families beside RouteBalance; more lines than these can't be told apart
+_WHY = (
+    "Drawn: RouteBalance of highest quality, least latency and least cost, the baseline, and of each other "
+    "family but references the policy of highest quality, at the middle rate."
+)
 
 
 def draw_radar(analysis: Analysis) -> Iterator[Drawing]:
     """Up to four rates, spread over those of the sweep; the same few policies in each."""
-    chosen = _chosen(analysis)
+    chosen, left_out = _chosen(analysis)
+    lines = _lines(analysis, list(chosen))
     if len(chosen) < 2:
         return
     # In an unfinished sweep a rate may have none of them.
@@ -39,19 +49,19 @@ def draw_radar(analysis: Analysis) -> Iterator[Drawing]:
         figure = Figure(figsize=(WIDTH_IN, 3.6 if len(rates) > 2 else 3.9))
         for column, rate in enumerate(rates):
             axes: Any = figure.add_subplot(1, len(rates), column + 1, projection="polar")
-            _panel(axes, rate, chosen)
+            _panel(axes, rate, chosen, lines)
         drawn = [result for rate in rates for result in rate.results if result.point.label in chosen]
-        key = hollow_key(drawn)
-        lift = 0.045 if key else 0.0  # room for one more line at the foot
-        figure.subplots_adjust(left=0.06, right=0.94, top=0.80, bottom=0.28 + lift, wspace=0.4)
-        handles, names = figure.axes[0].get_legend_handles_labels()
-        figure.legend(
-            handles, names, loc="lower center", ncols=3, fontsize=8, bbox_to_anchor=(0.5, 0.085 + lift)
+        note = f" Left out, as of lower quality: {', '.join(left_out)}." if left_out else ""
+        words = (
+            f"Outer ring: best of those drawn; half-way in: twice its cost or time.{hollow_key(drawn)} "
+            f"{_WHY}{note}"
         )
+        figure.subplots_adjust(left=0.06, right=0.94, top=0.72, bottom=0.27, wspace=0.4)
+        legend_above(figure, [Line2D([], [], **lines[label], label=name) for label, name in chosen.items()])
         foot(
             figure,
             analysis,
-            f"Outer ring: best of those drawn; half-way in: twice its cost or time.{key}",
+            words,
             results=analysis.results,
             labels=True,
         )
@@ -64,11 +74,10 @@ def draw_radar(analysis: Analysis) -> Iterator[Drawing]:
         )
 
 
-def _chosen(analysis: Analysis) -> dict[str, str]:
-    """Label → short name: RouteBalance of best quality, least latency and least cost, and two others."""
+def _chosen(analysis: Analysis) -> tuple[dict[str, str], list[str]]:
+    """Label → short name of the policies that ``_WHY`` speaks of, and the families that had no room."""
     points = [result.point for result in analysis.middle.results if np.isfinite(_figures(result.point)).all()]
     fused = [point for point in points if point.is_fused]
-    others = [point for point in points if not (point.is_fused or point.is_reference)]
     picked: list[Point] = []
     if fused:
         picked += [
@@ -77,13 +86,32 @@ def _chosen(analysis: Analysis) -> dict[str, str]:
             min(fused, key=lambda point: point.metrics.cost_per_request_usd),
         ]
     picked += [point for point in points if point.label == analysis.baseline_label]
-    if others:
-        picked += [
-            max(others, key=lambda point: point.metrics.quality_mean),
-            min(others, key=lambda point: point.metrics.cost_per_request_usd),
-        ]
+    best: dict[str, Point] = {}
+    for point in sorted(points, key=lambda point: -point.metrics.quality_mean):
+        if not (point.is_fused or point.is_reference):
+            best.setdefault(point.family, point)
+    families = list(best)
+    picked += [best[family] for family in analysis.looks if family in families[:_MAX_OTHERS]]
     prefix = {True: "RouteBalance ", False: ""}
-    return {point.label: prefix[point.is_fused] + short_label(point, 30) for point in picked}
+    names = {point.label: prefix[point.is_fused] + short_label(point, 44) for point in picked}
+    return names, [family_words(family) for family in families[_MAX_OTHERS:]]
+
+
+def _lines(analysis: Analysis, labels: list[str]) -> dict[str, dict[str, Any]]:
+    """Colour and dash of each line: a family's own, and the next dashes for more lines of it."""
+    family = {result.point.label: result.point.family for result in analysis.results}
+    seen: dict[str, int] = {}
+    lines = {}
+    for label in labels:
+        look = analysis.looks[family[label]]
+        nth = seen[look.hue] = seen.get(look.hue, -1) + 1
+        lines[label] = {
+            "color": look.colour,
+            "ls": DASHES[nth % len(DASHES)],
+            "marker": look.marker,
+            "ms": 3.5,
+        }
+    return lines
 
 
 def _figures(point: Point) -> Floats:
@@ -91,7 +119,7 @@ def _figures(point: Point) -> Floats:
     return np.array([m.quality_mean, m.cost_per_request_usd, m.e2e_s.mean, m.e2e_s.p99])
 
 
-def _panel(axes: Any, rate: RateResult, chosen: dict[str, str]) -> None:
+def _panel(axes: Any, rate: RateResult, chosen: dict[str, str], lines: dict[str, dict[str, Any]]) -> None:
     drawn = [result.point for result in rate.results if result.point.label in chosen]
     values = np.array([_figures(point) for point in drawn])
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -99,13 +127,22 @@ def _panel(axes: Any, rate: RateResult, chosen: dict[str, str]) -> None:
             [values[:, 0] / values[:, 0].max(), values[:, 1:].min(axis=0) / values[:, 1:]]
         )
     angle = np.linspace(0, 2 * np.pi, len(_AXES), endpoint=False)
-    order = list(chosen)
     for point, row in zip(drawn, share, strict=True):
-        hue, dash = _LINES[order.index(point.label)]
+        line = lines[point.label]
         ring = np.append(row, row[0])
-        axes.plot(np.append(angle, 0.0), ring, color=hue, ls=dash, lw=1.6, label=chosen[point.label])
+        axes.plot(np.append(angle, 0.0), ring, lw=1.6, **line)
         if point.is_overloaded:
-            axes.plot(angle[2:], row[2:], "o", ms=4, mfc=PAPER, mec=hue, mew=1.1, ls="", zorder=4)
+            axes.plot(
+                angle[2:],
+                row[2:],
+                line["marker"],
+                ms=4.5,
+                mfc=PAPER,
+                mec=line["color"],
+                mew=1.1,
+                ls="",
+                zorder=4,
+            )
     axes.set_theta_offset(np.pi / 2)
     axes.set_theta_direction(-1)
     axes.set_xticks(angle, _AXES, fontsize=7.5)

@@ -1,4 +1,4 @@
-"""Look of the figures: a palette that colour-blind readers can tell apart (Okabe and Ito), and ink.
+"""Settings of the figures, ink, and the words that stand on them.
 
 Ink, paper and rules are drawn in fixed colours that the page later swaps for its own, so that one
 drawing reads on light and on dark.
@@ -22,29 +22,13 @@ from rbx.report.analysis import Analysis, PointResult
 from rbx.report.bootstrap import LEVEL
 from rbx.report.engine import kinds
 from rbx.report.keeping_up import OVERLOADED_WORDS
+from rbx.report.looks import Look
 from rbx.report.plain_text import printable
 from rbx.report.point import Point
 
 INK, PAPER, RULE, FAINT = "#1b1f24", "#ffffff", "#d8dce2", "#6b7480"
 ON_DARK, ON_LIGHT = "#fefefe", "#010101"  # text inside coloured areas keeps its colour on any page
 
-FAMILY_COLOURS = {
-    "routebalance": "#0072b2",
-    "passthrough": "#d55e00",
-    "always": "#009e73",
-    "random": "#e69f00",
-    "mix": "#cc79a7",
-    "bear": "#222222",
-}
-OTHER_COLOUR = "#56b4e9"
-_FAMILY_MARKERS = {
-    "routebalance": "o",
-    "passthrough": "s",
-    "always": "^",
-    "random": "D",
-    "mix": "v",
-    "bear": "X",
-}
 FAMILY_WORDS = {
     "routebalance": "RouteBalance",
     "always": "one model always",
@@ -99,19 +83,9 @@ def styled() -> Iterator[None]:
         yield
 
 
-def colour(family: str) -> str:
-    """Colour of a policy family."""
-    return FAMILY_COLOURS.get(family, OTHER_COLOUR)
-
-
-def marker(family: str) -> str:
-    """Marker of a policy family: shape tells what colour can't."""
-    return _FAMILY_MARKERS.get(family, "P")
-
-
-def face(point: Point) -> str:
+def face(point: Point, look: Look) -> str:
     """Fill of a point's marker: hollow where the policy does not keep up with its arrivals."""
-    return PAPER if point.is_overloaded else colour(point.family)
+    return PAPER if point.is_overloaded else look.colour
 
 
 def hollow_key(results: Sequence[PointResult]) -> str:
@@ -126,7 +100,7 @@ def family_words(family: str) -> str:
 
 
 def short_label(point: Point, width: int = 26) -> str:
-    """Weights in per cent for RouteBalance (quality/latency/cost), else the label, abbreviated and cut."""
+    """Weights in per cent for RouteBalance (quality/latency/cost), else the label abbreviated, ``elided``."""
     weights = point.policy.get("weights") if point.is_fused else None
     if isinstance(weights, (list, tuple)) and len(weights) == 3:
         extra = printable(point.label).split("c", 1)[-1].partition(" ")[2]
@@ -134,7 +108,13 @@ def short_label(point: Point, width: int = 26) -> str:
     text = printable(point.label).removeprefix("always:")
     for dispatch, letters in _DISPATCH_LETTERS.items():
         text = text.replace(f"/{dispatch}", f" {letters}")
-    return text if len(text) <= width else text[: width - 1] + "…"
+    return elided(text, width)
+
+
+def elided(text: str, width: int) -> str:
+    """At most ``width`` characters: of a longer text the start and the end, an ellipsis between them."""
+    kept = max(width - 1, 2)
+    return text if len(text) <= width else f"{text[: kept - kept // 2]}…{text[-(kept // 2) :]}"
 
 
 def rate_words(rate_per_s: float, load: float | None) -> str:

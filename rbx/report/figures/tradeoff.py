@@ -14,21 +14,21 @@ from matplotlib.text import Text
 from rbx.report.analysis import Analysis, PointResult, RateResult
 from rbx.report.figures.drawing import Drawing, finish
 from rbx.report.figures.labels import Line, place_labels, write_at_edge
+from rbx.report.figures.legend import legend_above
 from rbx.report.figures.style import (
     FAINT,
     PAPER,
     WIDTH_IN,
-    colour,
     face,
     family_words,
     foot,
     hollow_key,
     log_where_wide,
-    marker,
     rate_words,
     short_label,
     styled,
 )
+from rbx.report.looks import Look
 from rbx.report.plain_text import printable
 
 
@@ -42,6 +42,15 @@ def draw_tradeoffs(analysis: Analysis) -> Iterator[Drawing]:
             yield _draw(analysis, rate, shown, f"quality-latency-{number}")
 
 
+def _best_of_others(shown: list[PointResult], named: set[str]) -> list[PointResult]:
+    """The policy of highest quality of each family without a named point, in the order of the policies."""
+    best: dict[str, PointResult] = {}
+    for result in sorted(shown, key=lambda each: -each.means["quality"].value):
+        if result.point.family not in named:
+            best.setdefault(result.point.family, result)
+    return list(best.values())
+
+
 def _known(result: PointResult) -> bool:
     return bool(np.isfinite([result.means["quality"].value, result.means["e2e_s"].value]).all())
 
@@ -50,7 +59,7 @@ def _draw(analysis: Analysis, rate: RateResult, shown: list[PointResult], name: 
     figure = Figure(figsize=(WIDTH_IN, 4.6))
     axes = figure.add_axes((0.085, 0.215, 0.885, 0.655))
     log_where_wide(axes, "x", [result.means["e2e_s"].value for result in shown])
-    _scatter(axes, shown)
+    _scatter(axes, shown, analysis.looks)
     frontier = next(found for found in rate.frontiers if found.plane.name == "latency")
     front = sorted(
         (r.means["e2e_s"].value, r.means["quality"].value)
@@ -62,17 +71,11 @@ def _draw(analysis: Analysis, rate: RateResult, shown: list[PointResult], name: 
     )
     axes.set_xlabel("mean end-to-end latency, seconds (left is better)")
     axes.set_ylabel("mean quality (up is better)")
-    axes.legend(
-        handles=_keys(shown),
-        loc="lower center",
-        bbox_to_anchor=(0.5, 1.0),
-        ncols=6,
-        fontsize=8,
-        handletextpad=0.3,
-    )
+    legend_above(figure, _keys(shown, analysis.looks))
     points = [(r.means["e2e_s"].value, r.means["quality"].value) for r in shown]
     blocked = _reference_lines(figure, axes, rate, _bars(shown))
     wanted = [r for r in shown if r.point.label in frontier.non_dominated or r is rate.baseline]
+    wanted += _best_of_others(shown, {r.point.family for r in wanted})
     named = [(r.means["e2e_s"].value, r.means["quality"].value, short_label(r.point)) for r in wanted]
     steps = list(pairwise(front))
     place_labels(figure, axes, named, points, [*steps, *_bars(shown)], blocked)
@@ -96,22 +99,22 @@ def _draw(analysis: Analysis, rate: RateResult, shown: list[PointResult], name: 
     )
 
 
-def _scatter(axes: Axes, shown: list[PointResult]) -> None:
+def _scatter(axes: Axes, shown: list[PointResult], looks: dict[str, Look]) -> None:
     for result in shown:
-        family = result.point.family
+        look = looks[result.point.family]
         x, y = result.means["e2e_s"], result.means["quality"]
         axes.errorbar(
             x.value,
             y.value,
             xerr=_arms(x.value, x.low, x.high),
             yerr=_arms(y.value, y.low, y.high),
-            fmt=marker(family),
-            color=colour(family),
-            ecolor=colour(family),
+            fmt=look.marker,
+            color=look.colour,
+            ecolor=look.colour,
             elinewidth=0.7,
             markersize=6,
-            markerfacecolor=face(result.point),
-            markeredgecolor=colour(family) if result.point.is_overloaded else PAPER,
+            markerfacecolor=face(result.point, look),
+            markeredgecolor=look.colour if result.point.is_overloaded else PAPER,
             markeredgewidth=1.1 if result.point.is_overloaded else 0.7,
             alpha=0.95,
             zorder=3,
@@ -130,11 +133,12 @@ def _bars(shown: list[PointResult]) -> list[Line]:
     return bars
 
 
-def _keys(shown: list[PointResult]) -> list[Line2D]:
+def _keys(shown: list[PointResult], looks: dict[str, Look]) -> list[Line2D]:
     """A filled marker a family, whether or not a point of it is drawn hollow."""
     return [
-        Line2D([], [], ls="", marker=marker(family), ms=6, color=colour(family), label=family_words(family))
-        for family in dict.fromkeys(result.point.family for result in shown)
+        Line2D([], [], ls="", marker=look.marker, ms=6, color=look.colour, label=family_words(family))
+        for family, look in looks.items()
+        if any(result.point.family == family for result in shown)
     ]
 
 
