@@ -24,7 +24,7 @@ def load_for(fake: FakeServer, design: LoadDesign = DESIGN, seed: int = 0) -> Ca
 def test_lengths_cover_the_range_and_tokens_are_the_models() -> None:
     with fake_server() as fake:
         load = load_for(fake)
-        asyncio.run(load.run(1.5))
+        asyncio.run(load.run(3.0))
         prompts = [len(body["prompt"]) for body in fake.asked]
         answers = [body["max_tokens"] for body in fake.asked]
         tokens = {token for body in fake.asked for token in body["prompt"]}
