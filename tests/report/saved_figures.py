@@ -7,9 +7,11 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from matplotlib.backends.backend_agg import FigureCanvasAgg, RendererAgg
+from matplotlib.backends.backend_agg import RendererAgg
 from matplotlib.figure import Figure
 from matplotlib.transforms import BboxBase
+
+from rbx.report.figures.labels import renderer_of
 
 
 @contextmanager
@@ -27,16 +29,16 @@ def saved_figures() -> Iterator[dict[int, Figure]]:
         yield figures
 
 
-def renderer_of(figure: Figure) -> RendererAgg:
+def drawn_with(figure: Figure) -> RendererAgg:
     """What measures the figure, which is drawn with it once."""
-    renderer: RendererAgg = FigureCanvasAgg(figure).get_renderer()  # type: ignore[no-untyped-call, unused-ignore]
+    renderer = renderer_of(figure)
     figure.draw(renderer)
     return renderer
 
 
 def assert_nothing_is_cut_off(figure: Figure) -> None:
     """Axes with all that is written at and in them, texts and names of legends stand on the canvas."""
-    renderer = renderer_of(figure)
+    renderer = drawn_with(figure)
     drawn: list[tuple[str, BboxBase]] = [(repr(axes), tight(axes, renderer)) for axes in figure.axes]
     texts = [*figure.texts, *(text for legend in figure.legends for text in legend.get_texts())]
     drawn += [(text.get_text(), text.get_window_extent(renderer)) for text in texts]

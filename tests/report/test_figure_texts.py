@@ -14,7 +14,7 @@ from rbx.config.policy import BearPolicy, RouteBalancePolicy, RoutedPolicy
 from rbx.report.figures.style import elided, family_words
 from rbx.report.paired import Resampling
 from rbx.report.run import Report, write_report
-from tests.report.saved_figures import assert_nothing_is_cut_off, renderer_of, saved_figures, tight
+from tests.report.saved_figures import assert_nothing_is_cut_off, drawn_with, saved_figures, tight
 from tests.report.sweeps import MODELS, Policy, SweepShape, write_sweep
 
 _POLICIES: tuple[Policy, ...] = (
@@ -70,7 +70,7 @@ def test_no_text_stands_outside_its_canvas(drawn: Drawn) -> None:
 
 def test_a_legend_covers_no_title_and_no_stamp(drawn: Drawn) -> None:
     for figure in drawn.figures:
-        renderer = renderer_of(figure)
+        renderer = drawn_with(figure)
         for legend in figure.legends:
             box = legend.get_window_extent(renderer)
             for axes in figure.axes:

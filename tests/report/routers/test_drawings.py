@@ -10,7 +10,7 @@ from matplotlib.text import Text
 
 from rbx.report.routers.drawings import draw_routers
 from rbx.report.routers.study import RouterStudy
-from tests.report.saved_figures import assert_nothing_is_cut_off, renderer_of, saved_figures
+from tests.report.saved_figures import assert_nothing_is_cut_off, drawn_with, saved_figures
 
 
 @pytest.mark.parametrize("times", [1, 2])
@@ -21,7 +21,7 @@ def test_nothing_is_cut_off_and_no_title_covers_another(study: RouterStudy, time
     titles = 0
     for drawing, figure in zip(drawn, figures.values(), strict=True):
         assert_nothing_is_cut_off(figure)
-        renderer = renderer_of(figure)
+        renderer = drawn_with(figure)
         texts = [text for axes in figure.axes for text in axes.findobj(Text) if "error " in text.get_text()]
         boxes = [text.get_window_extent(renderer) for text in texts]
         titles += len(boxes)
