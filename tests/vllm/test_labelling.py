@@ -15,6 +15,7 @@ pytest.importorskip("vllm", reason="needs the CPU build of vLLM")
 
 import pyarrow.parquet as pq
 
+from rbx.serve.launch.devices import CORES, local_cores
 from tests.vllm.live_server import NAME, serve
 from tests.vllm.tiny_model import make_model
 from tests.workplace import ROOT, Workplace
@@ -102,11 +103,13 @@ def asked(tmp_path_factory: pytest.TempPathFactory) -> Workplace:
     template.write_text(TEMPLATE)
     with ExitStack() as servers:
         urls = []
-        for name, layers in (("deep", 2), ("shallow", 1)):
+        cores = local_cores()  # one each: on the same core two servers stop each other
+        for number, (name, layers) in enumerate((("deep", 2), ("shallow", 1))):
             home = tmp_path_factory.mktemp(name)
             model = make_model(home / "model", hidden=128, layers=layers, context=2048)
             options = ["--chat-template", str(template)]
-            urls.append(servers.enter_context(serve(model, home, options)).url)
+            core = {CORES: str(cores[number % len(cores)])}
+            urls.append(servers.enter_context(serve(model, home, options, core)).url)
         (place.folder / "asked.yaml").write_text(yaml.safe_dump(spec(place.folder, urls)))
         place.rbx("build-dataset", "asked.yaml")
     return place

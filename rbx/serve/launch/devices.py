@@ -1,15 +1,19 @@
-"""Which GPUs of this machine each instance gets."""
+"""Which GPUs, or which cores, of this machine each instance gets."""
 
 from __future__ import annotations
 
 import os
 import subprocess
+from collections.abc import Sequence
+from pathlib import Path
 
-from rbx.config.launch import LocalLauncher
-from rbx.config.pool import Pool
+from rbx.config.launch import LocalLauncher, LocalTier, flag_name
+from rbx.config.pool import Pool, Tier
 from rbx.errors import ConfigError
 
 _ASK_S = 30.0
+CORES = "VLLM_CPU_OMP_THREADS_BIND"  # of vLLM's CPU build: the cores of its worker's threads
+_WORKERS = {"--tensor-parallel-size", "-tp", "--pipeline-parallel-size", "-pp", "--data-parallel-size", "-dp"}
 
 
 def assigned_devices(pool: Pool, launcher: LocalLauncher) -> tuple[tuple[str, ...], ...]:
@@ -42,3 +46,46 @@ def local_devices() -> tuple[str, ...]:
     except (OSError, subprocess.SubprocessError):
         return ()
     return tuple(done.stdout.split())
+
+
+def assigned_cores(pool: Pool, launcher: LocalLauncher, cores: Sequence[int]) -> tuple[str | None, ...]:
+    """What ``CORES`` says for each instance in the pool's order, such as ``"0,2,4"``; None: leave vLLM alone.
+
+    Every server of vLLM's CPU build takes all cores but the last, and its worker polls without rest:
+    several on one machine stop each other for minutes. So those without GPUs share ``cores`` evenly, less the
+    last one where there are more cores than servers. Left alone is a server that is the only one, whose tier
+    sets ``CORES`` or whose flags ask for several workers.
+    """
+    sharers = [
+        instance.index
+        for instance in pool.instances
+        if _takes_cores(instance.tier, launcher.tier(instance.tier))
+    ]
+    if len(sharers) < 2 or not cores:
+        return (None,) * len(pool.instances)
+    shared = cores[:-1] if len(cores) > len(sharers) else cores
+    parts = {index: _part(shared, place, len(sharers)) for place, index in enumerate(sharers)}
+    return tuple(parts.get(instance.index) for instance in pool.instances)
+
+
+def local_cores() -> tuple[int, ...]:
+    """One thread of every core that this process may use; none where the system does not tell."""
+    if not hasattr(os, "sched_getaffinity"):
+        return ()
+    first: dict[str, int] = {}
+    for cpu in sorted(os.sched_getaffinity(0)):
+        siblings = Path(f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list")
+        first.setdefault(siblings.read_text(encoding="ascii") if siblings.exists() else str(cpu), cpu)
+    return tuple(first.values())
+
+
+def _takes_cores(tier: Tier, how: LocalTier) -> bool:
+    return not how.gpus_of(tier) and CORES not in how.env and not _WORKERS & {flag_name(f) for f in how.flags}
+
+
+def _part(cores: Sequence[int], place: int, servers: int) -> str:
+    """An even part of the cores; where there are too few, one that others have as well."""
+    if len(cores) < servers:
+        return str(cores[place % len(cores)])
+    first, end = (len(cores) * k // servers for k in (place, place + 1))
+    return ",".join(map(str, cores[first:end]))

@@ -14,7 +14,7 @@ from rbx.config.launch import AttachLauncher, Launch, LocalLauncher, MockLaunche
 from rbx.config.pool import Pool
 from rbx.errors import ConfigError, ServerError
 from rbx.serve.launch.child import Child
-from rbx.serve.launch.devices import assigned_devices
+from rbx.serve.launch.devices import CORES, assigned_cores, assigned_devices, local_cores
 from rbx.serve.launch.ports import LOOPBACK, free_ports
 from rbx.serve.launch.process import Process
 from rbx.serve.launch.ray_server import RayServer
@@ -96,11 +96,12 @@ def _mock(spec: MockLauncher, path: Path, pool: Pool, logs: Path) -> Tiers:
 def _local(spec: LocalLauncher, pool: Pool, logs: Path) -> Tiers:
     _check_commands(spec, pool)
     devices = assigned_devices(pool, spec)
+    cores = assigned_cores(pool, spec, local_cores())
     endpoints: dict[str, InstanceEndpoint] = {}
     children: dict[str, Child] = {}
     on_gpus = any(devices)
-    for instance, port, mine in zip(
-        pool.instances, free_ports(len(devices), spec.host), devices, strict=True
+    for instance, port, mine, bound in zip(
+        pool.instances, free_ports(len(devices), spec.host), devices, cores, strict=True
     ):
         how = spec.tier(instance.tier)
         state = None
@@ -109,6 +110,8 @@ def _local(spec: LocalLauncher, pool: Pool, logs: Path) -> Tiers:
         endpoints[instance.name] = InstanceEndpoint(url=f"http://{spec.host}:{port}/v1", state=state)
         command = vllm_command(instance.tier, how, spec.host, port, spec.publish_state)
         variables = vllm_environment(how, mine if on_gpus else None, state)
+        if bound is not None:
+            variables[CORES] = bound
         log = log_path(logs, instance.name)
         children[instance.name] = Child(instance.name, command, variables, log, spec.grace_s)
     return Tiers(spec.kind, endpoints, children, {name: name for name in children}, str(logs))

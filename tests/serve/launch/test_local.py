@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from rbx.config.base import parse
 from rbx.config.launch import Launch, LocalLauncher, LocalTier
 from rbx.config.pool import load_pool
 from rbx.errors import ConfigError, ServerError
-from rbx.serve.launch.devices import assigned_devices
+from rbx.serve.launch.devices import CORES, assigned_cores, assigned_devices, local_cores
 from rbx.serve.launch.ports import bound, free_ports, is_loopback
 from rbx.serve.launch.vllm_command import vllm_command
 from tests.serve.launch.processes import POOLS, ROOT
@@ -81,6 +85,48 @@ def test_devices_are_those_that_are_visible(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     with pytest.raises(ConfigError, match="this machine has 0"):
         assigned_devices(PAPER, LocalLauncher())
+
+
+def on_cpus(changes: Mapping[str, LocalTier] | None = None) -> LocalLauncher:
+    bare = {tier.name: LocalTier(gpus=0) for tier in PAPER.tiers}
+    return LocalLauncher(tiers={**bare, **(changes or {})})
+
+
+@given(st.sets(st.integers(0, 255), min_size=1, max_size=64))
+def test_servers_on_cpus_share_the_cores(cores: set[int]) -> None:
+    assigned = assigned_cores(PAPER, on_cpus(), sorted(cores))
+    parts = [{int(core) for core in (text or "").split(",")} for text in assigned]
+    assert len(parts) == 13
+    assert all(part and part <= cores for part in parts)
+    if len(cores) >= 13:  # none has a core that another one has
+        sizes = [len(part) for part in parts]
+        assert sum(sizes) == len(set.union(*parts)) == max(13, len(cores) - 1)
+        assert max(sizes) - min(sizes) <= 1
+    else:
+        assert all(len(part) == 1 for part in parts)
+        assert set.union(*parts) == cores
+
+
+def test_whose_cores_are_left_to_vllm() -> None:
+    eight = tuple(range(8))
+    assert assigned_cores(PAPER, LocalLauncher(devices=tuple(range(28))), eight) == (None,) * 13
+    assert assigned_cores(PAPER, on_cpus(), ()) == (None,) * 13
+    large, second = PAPER.tiers[0].name, PAPER.tiers[1].name
+    told = {
+        large: LocalTier(gpus=0, env={CORES: "0-3"}),
+        second: LocalTier(gpus=0, flags=("-tp", "2")),
+    }
+    assigned = assigned_cores(PAPER, on_cpus(told), eight)
+    for instance, part in zip(PAPER.instances, assigned, strict=True):
+        assert (part is None) == (instance.tier.name in told)
+    alone = LocalLauncher(tiers={large: LocalTier(gpus=0)}, devices=tuple(range(28)))
+    one = PAPER.model_copy(update={"tiers": (PAPER.tiers[0].model_copy(update={"instances": 1}),)})
+    assert assigned_cores(one, alone, eight) == (None,)
+
+
+def test_local_cores_are_ours() -> None:
+    assert set(local_cores()) <= os.sched_getaffinity(0)
+    assert local_cores()
 
 
 def test_ports() -> None:
