@@ -203,11 +203,17 @@ def parse(model: type[M], data: dict[str, Any], *, where: str) -> M:
         # pydantic counts a list's valid items only: one faulty item makes it "too short" as well.
         inner = {fault["loc"][:-1][:depth] for fault in faults for depth in range(len(fault["loc"]))}
         lines = [
-            f"  {'.'.join(str(part) for part in fault['loc']) or '(top)'}: {_plain(fault['msg'])}"
+            f"  {_key(fault['loc'])}: {_plain(fault['msg'])}"
             for fault in faults
             if not (fault["type"] == "too_short" and fault["loc"] in inner)
         ]
+        lines = list(dict.fromkeys(lines))
         raise ConfigError(f"{where}: {len(lines)} fault(s)\n" + "\n".join(lines)) from None
+
+
+def _key(loc: tuple[int | str, ...]) -> str:
+    """Where a fault lies, as a user writes it: without pydantic's names for the members of a union."""
+    return ".".join(str(part) for part in loc if "[" not in str(part)) or "(top)"
 
 
 def _refuse_unwritable(data: dict[str, Any], where: str) -> None:

@@ -15,6 +15,7 @@ from rbx.config.base import (
     digest,
     flatten,
     load,
+    parse,
     read_yaml,
 )
 from rbx.errors import ConfigError
@@ -166,3 +167,15 @@ def test_flatten_keeps_every_leaf(data: object) -> None:
         return 1
 
     assert len(flatten(data)) == leaves(data)
+
+
+class Weighed(StrictModel):
+    weights: tuple[tuple[PositiveFloat, PositiveFloat], ...] | str
+
+
+def test_a_fault_names_the_users_key_and_no_type_of_ours() -> None:
+    with pytest.raises(ConfigError) as caught:
+        parse(Weighed, {"weights": [0.5, 0.5]}, where="mine.yaml")
+    lines = str(caught.value).splitlines()
+    assert lines[1].startswith("  weights.0: Input should be a list")
+    assert "[" not in str(caught.value)

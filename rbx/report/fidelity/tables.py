@@ -213,7 +213,8 @@ def order_table(found: Fidelity) -> Table:
         caption="Order of policies by mean, live and simulated",
         note=(
             "Kendall's tau-b over all policies, 1 for the same order; intervals over prompts, paired. A pair "
-            "that swaps is clear where both runs' differences exclude zero: there the simulator is wrong. "
+            "that swaps is clear where both runs' differences exclude zero: there run and "
+            "simulator differ by more than chance, by the simulator's fault or a busy machine's. "
             f"{_sources(found)}"
         ),
         columns=(

@@ -33,7 +33,8 @@ def headline(found: Fidelity) -> Iterator[str]:
         same = sum(not row.swaps for row in calibrated)
         yield (
             f"Policies run again with what the run has told: the same order in {same} of {len(calibrated)} "
-            f"comparisons (rate × metric); {clear} pairs of policies swap beyond what chance explains."
+            f"comparisons (rate × metric); {clear} {'pair' if clear == 1 else 'pairs'} of policies "
+            f"{'swaps' if clear == 1 else 'swap'} beyond what chance explains."
         )
 
 
