@@ -103,7 +103,7 @@ def asked(tmp_path_factory: pytest.TempPathFactory) -> Workplace:
     template.write_text(TEMPLATE)
     with ExitStack() as servers:
         urls = []
-        cores = local_cores()  # one each: on the same core two servers stop each other
+        cores = local_cores() or (0,)  # one each: on the same core two servers stop each other
         for number, (name, layers) in enumerate((("deep", 2), ("shallow", 1))):
             home = tmp_path_factory.mktemp(name)
             model = make_model(home / "model", hidden=128, layers=layers, context=2048)

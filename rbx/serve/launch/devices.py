@@ -69,8 +69,11 @@ def assigned_cores(pool: Pool, launcher: LocalLauncher, cores: Sequence[int]) ->
 
 
 def local_cores() -> tuple[int, ...]:
-    """One thread of every core that this process may use; none where the system does not tell."""
-    if not hasattr(os, "sched_getaffinity"):
+    """One thread of every core that this process may use.
+
+    None where the system does not tell, or where the environment sets ``CORES`` for every server.
+    """
+    if CORES in os.environ or not hasattr(os, "sched_getaffinity"):
         return ()
     first: dict[str, int] = {}
     for cpu in sorted(os.sched_getaffinity(0)):

@@ -124,9 +124,12 @@ def test_whose_cores_are_left_to_vllm() -> None:
     assert assigned_cores(one, alone, eight) == (None,)
 
 
-def test_local_cores_are_ours() -> None:
+def test_local_cores_are_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(CORES, raising=False)
     assert set(local_cores()) <= os.sched_getaffinity(0)
     assert local_cores()
+    monkeypatch.setenv(CORES, "0-3")  # whoever sets it for all means it
+    assert local_cores() == ()
 
 
 def test_ports() -> None:
