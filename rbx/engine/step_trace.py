@@ -229,6 +229,6 @@ def _metadata(raw: dict[bytes, bytes] | None) -> dict[str, Any]:
         text = value.decode(errors="replace")
         try:
             notes[key.decode(errors="replace")] = json.loads(text)
-        except ValueError:
+        except (ValueError, RecursionError):
             notes[key.decode(errors="replace")] = text
     return notes

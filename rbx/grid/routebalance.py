@@ -96,7 +96,7 @@ def _entries(row: Row) -> Iterator[tuple[str, dict[str, Any]]]:
     if isinstance(models, str):
         try:
             models = json.loads(models)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise row.fault("models", f"the string is not valid JSON: {error}") from None
     if not isinstance(models, dict) or not models:
         raise row.fault("models", "expected an object with one entry per model")

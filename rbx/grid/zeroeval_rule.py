@@ -52,7 +52,7 @@ def _decoded(found: re.Match[str]) -> str:
     written = found["bare"] if found["quoted"] is None else f'"{found["quoted"]}"'
     try:
         return str(json.loads(written, strict=False))
-    except ValueError:
+    except (ValueError, RecursionError):  # thousands of brackets, as of a model that repeats itself
         return str(found["bare"] if found["quoted"] is None else found["quoted"])
 
 

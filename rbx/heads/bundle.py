@@ -249,7 +249,7 @@ class Bundle:
             )
         except KeyError as error:
             raise BundleError(f"{path}: {error.args[0]} is missing; train the bundle again") from None
-        except (ValueError, TypeError) as error:
+        except (ValueError, TypeError, RecursionError) as error:
             raise BundleError(f"{path}: malformed: {error}; train the bundle again") from None
 
 

@@ -75,5 +75,5 @@ class Calibration:
             if any(len(r.starts) != len(tiers) + 1 for by in found.values() for r in by.values()):
                 raise ValueError("its tiers and residuals differ in number")
             return cls(tiers, found["ttft"], found["tpot"], described["how"])
-        except (KeyError, ValueError, TypeError) as error:
+        except (KeyError, ValueError, TypeError, RecursionError) as error:
             raise BundleError(f"calibration: malformed: {error}; calibrate the bundle again") from None

@@ -55,7 +55,7 @@ def _digests(folder: Path) -> dict[str, str]:
         raise BundleError(
             f"{folder}: no bundle here ({MANIFEST} is absent); make one with rbx train"
         ) from None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise BundleError(f"{path}: can't be read: {error}; train the bundle again") from None
     found = data.get("format") if isinstance(data, dict) else None
     if type(found) is not int:

@@ -122,7 +122,7 @@ class SweepStore:
             data = json.loads(path.read_text(encoding="utf-8"))
         except FileNotFoundError:
             raise StoreError(f"{self.folder}: no manifest.json; is this a sweep's directory?") from None
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             raise StoreError(f"{path}: can't be read: {error}") from None
         if not isinstance(data, dict):
             raise StoreError(f"{path}: expected a JSON object")

@@ -251,9 +251,12 @@ def test_text_that_is_not_utf8_is_refused(tmp_path: Path) -> None:
 
 
 def test_notes_of_other_tools_do_no_harm(tmp_path: Path) -> None:
-    table = pa.table(columns()).replace_schema_metadata({"pandas": '{"index": 1}', "tool": "not json"})
+    table = pa.table(columns()).replace_schema_metadata(
+        {"pandas": '{"index": 1}', "tool": "not json", "deep": "[" * 100_000}
+    )
     pq.write_table(table, tmp_path / "trace.parquet")
     assert read_step_trace(tmp_path / "trace.parquet").metadata == {
         "pandas": {"index": 1},
         "tool": "not json",
+        "deep": "[" * 100_000,
     }

@@ -114,6 +114,7 @@ def test_every_published_test_id_falls_in_test(shared_data: Path) -> None:
         (routebalance_row("r2", pair(float("nan"), 0.5)), "row 2, column deepeval-.*: nan is not finite"),
         (routebalance_row("r2", {}), "row 2, column models: expected an object with one entry per model"),
         (routebalance_row("r2", "{"), "row 2, column models: the string is not valid JSON"),
+        (routebalance_row("r2", "[" * 100_000), "row 2, column models: the string is not valid JSON"),
         (routebalance_row("r2", {SMALL: 3}), "row 2, column models.Qwen/Qwen2.5-3B: expected an object"),
         (routebalance_row("r1", pair(0, 0)), "row 2, column request_id: 'r1' was given in rows.jsonl, row 1"),
         (

@@ -75,6 +75,14 @@ def test_numbers_are_compared_as_numbers_and_literals_as_written(
     assert grade(f'{{"answer": "{answer}"}}', reference, source) == score
 
 
+def test_an_answer_of_brackets_without_end_is_wrong_and_no_fault() -> None:
+    text = '{"answer": ' + "[" * 100_000 + "1]}"
+    found = final_answer(text)
+    assert found is not None
+    assert found.value == "[" * 100_000 + "1]"
+    assert grade(text, "1", "crux") == 0.0
+
+
 @given(st.lists(st.sampled_from(PIECES), max_size=14).map("".join))
 def test_a_part_of_a_text_has_its_answer_from_one_character_on(text: str) -> None:
     whole = final_answer(text)

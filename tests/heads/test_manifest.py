@@ -32,6 +32,7 @@ def test_a_changed_file_is_named(tmp_path: Path, name: str) -> None:
     ("manifest", "said"),
     [
         (b"{", "can't be read"),
+        (b"[" * 100_000, "can't be read"),
         (b"[]", "not a bundle's manifest"),
         (b'{"format": "2", "files": {}}', "not a bundle's manifest"),
         (b'{"format": 1, "files": {}}', "of format 1, this version reads 2; train the bundle again"),

@@ -113,6 +113,9 @@ def test_a_directory_without_a_manifest_is_named(tmp_path: Path) -> None:
     (tmp_path / "manifest.json").write_text(json.dumps([1]))
     with pytest.raises(StoreError, match="JSON object"):
         SweepStore(tmp_path).read_manifest()
+    (tmp_path / "manifest.json").write_text("[" * 100_000)
+    with pytest.raises(StoreError, match=r"manifest\.json: can't be read"):
+        SweepStore(tmp_path).read_manifest()
 
 
 @pytest.mark.parametrize("mark", ["prompts.parquet", "bundle.json", "anything"])

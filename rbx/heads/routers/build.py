@@ -83,7 +83,7 @@ def read_router(name: str, files: Mapping[str, bytes]) -> RouterHead:
         described = json.loads(files[f"routers/{name}.json"])
         with np.load(io.BytesIO(files[f"routers/{name}.npz"]), allow_pickle=False) as stored:
             return _kind(name).restore(described, dict(stored))
-    except (KeyError, ValueError, TypeError) as error:
+    except (KeyError, ValueError, TypeError, RecursionError) as error:
         raise BundleError(f"router {name}: malformed: {error}; train it again") from None
 
 

@@ -129,7 +129,7 @@ def _of_file(choice: FilePoint) -> Found:
         node: Any = json.loads(choice.file.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return Absent(f"{choice.file}: no such file")
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         return Absent(f"{choice.file}: can't be read as JSON: {error}")
     for part in choice.key.split("."):
         if isinstance(node, list) and part.isdecimal() and int(part) < len(node):
@@ -138,9 +138,19 @@ def _of_file(choice: FilePoint) -> Found:
             node = node[part]
         else:
             return Absent(f"{choice.file}: no {choice.key} (nothing at {part!r})")
-    if isinstance(node, bool) or not isinstance(node, (int, float)) or not math.isfinite(node):
-        return Absent(f"{words} is no finite number")
-    return FileFigure(float(node), words)
+    value = _number(node)
+    return Absent(f"{words} is no finite number") if value is None else FileFigure(value, words)
+
+
+def _number(node: Any) -> float | None:
+    """A number of JSON, whose whole numbers may be larger than any float; None where it is no finite one."""
+    if isinstance(node, bool) or not isinstance(node, (int, float)):
+        return None
+    try:
+        value = float(node)
+    except OverflowError:
+        return None
+    return value if math.isfinite(value) else None
 
 
 def _lacking(site: Site, metric: Metric) -> str:

@@ -37,7 +37,7 @@ class FoundConfig:
         try:
             note = json.loads(path.read_text(encoding="utf-8"))
             url, config, ours, replacing = (note[key] for key in ("url", "config", "ours", "replacing"))
-        except (OSError, ValueError, KeyError, TypeError):
+        except (OSError, ValueError, KeyError, TypeError, RecursionError):
             raise StoreError(
                 f"{path}: not what a sweep notes of a gateway's configuration; see to it that the gateway "
                 "has the one that it should have, and delete the file"

@@ -90,7 +90,15 @@ def read_pages(sweep: Path, cell_id: str, when: When) -> dict[str, str]:
         return _split(content)
     except FileNotFoundError:
         raise StoreError(f"{path}: no such file; the cell has kept no pages of its servers") from None
-    except (OSError, pa.ArrowException, ValueError, KeyError, TypeError) as error:
+    except (
+        OSError,
+        pa.ArrowException,
+        ValueError,
+        KeyError,
+        TypeError,
+        OverflowError,
+        RecursionError,
+    ) as error:
         raise StoreError(f"{path}: not the pages of a cell's servers: {error}") from None
 
 

@@ -80,5 +80,7 @@ def test_refuses_what_nothing_can_be_learnt_from(name: str) -> None:
 def test_a_router_of_no_known_kind_or_with_parts_missing_is_refused_by_name() -> None:
     with pytest.raises(BundleError, match="router linear: malformed"):
         read_router("linear", {})
+    with pytest.raises(BundleError, match="router linear: malformed"):
+        read_router("linear", {"routers/linear.json": b"[" * 100_000})
     with pytest.raises(BundleError, match="no router is called 'nothing'"):
         train_router("nothing", planted(), 0)

@@ -248,6 +248,26 @@ def test_numbers_of_files_stand_beside_published_ones(folder: Path, tmp_path: Pa
     assert "has no interval: a number of a file" in found[4].finding.why
 
 
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("[" * 100_000, "can't be read as JSON"),
+        ('{"a": ' + "9" * 5_000 + "}", "can't be read as JSON"),
+        ('{"a": ' + "9" * 400 + "}", "is no finite number"),
+        ('{"a": 1e400}', "is no finite number"),
+    ],
+    ids=["deep", "too long", "beyond a float", "infinite"],
+)
+def test_a_file_without_a_number_that_can_be_used_is_told(
+    folder: Path, tmp_path: Path, text: str, words: str
+) -> None:
+    path = tmp_path / "found.json"
+    path.write_text(text)
+    [found] = judged([_value("quality", {"file": path, "key": "a"}, 0.5)], s=folder)
+    assert found.finding.verdict == "not run"
+    assert words in found.gaps[0]
+
+
 def _miscount(columns: dict[str, Any], summary: dict[str, Any]) -> None:
     summary["ok"] -= 1
 

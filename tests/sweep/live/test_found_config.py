@@ -82,8 +82,11 @@ def test_what_somebody_else_has_put_there_since_the_kill_stays(
     assert not note.exists()
 
 
-def test_a_note_that_is_none_is_told_before_anything_is_changed(place: Deployment, tmp_path: Path) -> None:
+@pytest.mark.parametrize("text", ["{", "[" * 100_000], ids=["cut", "deep"])
+def test_a_note_that_is_none_is_told_before_anything_is_changed(
+    place: Deployment, tmp_path: Path, text: str
+) -> None:
     note = tmp_path / "found_config.json"
-    note.write_text("{")
+    note.write_text(text)
     with pytest.raises(StoreError, match=r"found_config.json: not what a sweep notes.*delete the file"):
         on({"kind": "gateway", "url": place.url}, install(RANDOM), note=note)

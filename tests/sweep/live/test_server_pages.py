@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -46,6 +47,11 @@ def test_a_file_that_is_none_or_not_whole_is_told(tmp_path: Path) -> None:
     path = tmp_path / FOLDER / "cell.before.txt.zst"
     for damaged in (path.read_bytes()[:-10], b"# rbx-page", b"\0" * 40):
         path.write_bytes(damaged)
+        with pytest.raises(StoreError, match="not the pages"):
+            read_pages(tmp_path, "cell", "before")
+    for head in (b'{"instance": "a/0", "bytes": 1e400}', b"[" * 100_000):
+        with pa.CompressedOutputStream(pa.OSFile(str(path), "wb"), "zstd") as stream:
+            stream.write(b"# rbx-page " + head + b"\n")
         with pytest.raises(StoreError, match="not the pages"):
             read_pages(tmp_path, "cell", "before")
     write_pages(tmp_path, "cell", "before", {})
