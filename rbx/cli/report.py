@@ -36,7 +36,7 @@ def report(
             "--strict", help="Fail if a cell is invalid or a completed request has no quality score."
         ),
     ] = False,
-    resamples: Annotated[int, typer.Option(min=100, help="Bootstrap resamples.")] = 10_000,
+    resamples: Annotated[int, typer.Option(min=100, max=1_000_000, help="Bootstrap resamples.")] = 10_000,
     executor: Annotated[
         str,
         typer.Option(

@@ -29,7 +29,7 @@ def validate(
         ),
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the held-out blocks and the intervals.")] = 0,
-    resamples: Annotated[int, typer.Option(min=100, help="Bootstrap resamples.")] = 2_000,
+    resamples: Annotated[int, typer.Option(min=100, max=1_000_000, help="Bootstrap resamples.")] = 2_000,
     as_json: Annotated[bool, typer.Option("--json", help="Print summary.json instead of tables.")] = False,
 ) -> None:
     """Replay a live sweep in the simulator and tell how far off it is; writes FOLDER/validate.

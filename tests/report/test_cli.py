@@ -61,6 +61,16 @@ def test_mistakes_have_their_exit_codes(tmp_path: Path, capsys: pytest.CaptureFi
     assert "no manifest.json" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("command", ["report", "validate"])
+@pytest.mark.parametrize("count", ["99", "99999999999"])
+def test_resamples_that_no_memory_holds_are_refused_as_too_few_are(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str, count: str
+) -> None:
+    folder = write_sweep(tmp_path / "s", _SMALL)
+    assert run([command, str(folder), "--resamples", count]) == 2
+    assert "'--resamples'" in capsys.readouterr().err
+
+
 def test_labels_can_not_drive_the_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = write_sweep(tmp_path / "s", _SMALL)
     path = folder / "manifest.json"
