@@ -110,14 +110,14 @@ def test_a_server_killed_amid_a_stream(both: Launched) -> None:
         assert answer.headers["x-rbx-model"] == WIDE
         for line in answer.iter_lines():
             seen.append(line.encode())
-            if len(seen) == 3:  # at once: a reader on a busy machine lags behind the server
+            if len(seen) == 20:
                 os.killpg(os.getpgid(both.engine(WIDE)), signal.SIGKILL)
         said = [line for line in seen if line.startswith(b"data: ")]
     assert b"data: [DONE]" not in said
     error = json.loads(said[-1].removeprefix(b"data: "))["error"]
     assert (error["type"], error["code"]) == ("upstream_error", "upstream_cut")
     assert "wide-cpu/0" in error["message"]
-    assert 2 <= len(said) < 900
+    assert 10 <= len(said) < 900
     assert not any(b'"error"' in line for line in said[:-1])
 
     after = [both.ask(prompt) for prompt in SUMS + POEMS] + both.ask_all(SUMS + POEMS)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ pytest.importorskip("vllm", reason="needs the CPU build of vLLM")
 
 import pyarrow.parquet as pq
 
-from rbx.serve.launch.devices import CORES, local_cores
+from rbx.serve.launch.devices import CORES
 from tests.vllm.live_server import NAME, serve
 from tests.vllm.tiny_model import make_model
 from tests.workplace import ROOT, Workplace
@@ -103,7 +104,7 @@ def asked(tmp_path_factory: pytest.TempPathFactory) -> Workplace:
     template.write_text(TEMPLATE)
     with ExitStack() as servers:
         urls = []
-        cores = local_cores() or (0,)  # one each: on the same core two servers stop each other
+        cores = sorted(os.sched_getaffinity(0))  # one each: on the same core two servers stop each other
         for number, (name, layers) in enumerate((("deep", 2), ("shallow", 1))):
             home = tmp_path_factory.mktemp(name)
             model = make_model(home / "model", hidden=128, layers=layers, context=2048)
